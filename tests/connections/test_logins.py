@@ -43,7 +43,8 @@ def test_a_missing_a_wrong_and_a_needless_password_are_three_answers(
 ) -> None:
     url = own_server(port=True).url
     assert error_of(make_client(kind, url.replace("//", "//:word@"))) == (
-        "The server has no password, and the URL has one; take it out of the URL."
+        "The server's default user has no password, and the URL has one and no user; take it out of the URL, or, if it is another user's, "
+        "write redis://USER:PASSWORD@host."
     )
     url = own_server(port=True, requirepass="secret").url.rpartition("//")[2].rpartition("@")[2]
     assert error_of(make_client(kind, f"redis://{url}")) == NO_LOGIN
