@@ -2,7 +2,7 @@
 
 undone    what was acknowledged in this span may be forgotten by the server (NAME says by which promise)
 broken    connections broke or nobody answered: calls in this span may have been sent twice
-ended     a process was killed, or told to stop: what it had in hand may be given back at once
+ended     a process was killed, or told to stop: what it had in hand may be released at once
 healed    the fault is over: how long until the next job is handed out?
 stepped   the server's clock was ahead by so many seconds (BY), or behind
 """

@@ -59,7 +59,7 @@ BREACHES = {
     "late accepted": "a receipt was accepted after the job's time to run, on a whole connection",
     "receipt fell": "a later receipt of a job is not higher",
     "attempts above": "handed out more often than max_attempts allows",
-    "attempt fell": "the number of the attempt did not rise, and no attempt was given back",
+    "attempt fell": "the number of the attempt did not rise, and no attempt was taken back",
     "attempt skipped": "an attempt was used up that nobody saw, and no answer can have been lost",
     "doubled": "handed out twice, and no promised reason for it",
     "ran anew": "handed out as added at a moment at which nobody was adding it",
@@ -269,7 +269,7 @@ class Case:
             if e[STATUS] != REFUSED
         ]
         found += [(e[BEGAN], FOREVER, e[BEGAN], False) for e in self.by[RAISED] + self.by[KICK]]
-        for e in self.handed:  # its time to run ends, or its process does and its jobs are given back
+        for e in self.handed:  # its time to run ends, or its process does and its jobs are released
             over = e[D] if self.faults.ended(e[WHO], FOREVER) or self.faults.undone(e[D]) else e[D] + e[F]
             found.append((over, FOREVER, over, False))
         return found

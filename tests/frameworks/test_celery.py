@@ -697,7 +697,7 @@ def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
         revoked.get(timeout=LONGEST_S)
     second.terminate()
     assert second.wait() == 0
-    assert topic.stats().reserved == 0  # what was popped and not published was given back
+    assert topic.stats().reserved == 0  # what was popped and not published was released
     runs = Counter(run["number"] for run in shop.runs())
     assert runs == {**dict.fromkeys([*range(20), *range(1000, 1020)], 1), 100: 4, -1: 5}
     etas = [(run["at"], run["eta"]) for run in shop.runs() if run["number"] < 100 and run["eta"]]

@@ -409,7 +409,7 @@ def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str,
         assert waiting.result(LONGEST_S) == (401, "not_allowed")
         info = client.topic("revoked").get("tea")
         assert info is not None
-        assert (info.state, info.attempts) == ("ready", 0), "it was given back"
+        assert (info.state, info.attempts) == ("ready", 0), "it was put back"
         api.http.close()
 
 

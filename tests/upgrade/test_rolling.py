@@ -114,6 +114,6 @@ def test_a_rolling_upgrade_under_load_loses_nothing(deploy: Deploy, valkey_url: 
     again = {id for id, attempt, _ in begun if attempt > 1}
     assert again.isdisjoint(id for id, attempt, by in begun if attempt == 1 and by not in killed)
     assert {id for id, times in done.items() if times > 1} <= again
-    assert stats.timed_out <= len(again) <= stats.timed_out + stats.released, "one gives back what a dead worker had"
+    assert stats.timed_out <= len(again) <= stats.timed_out + stats.released, "one releases what a dead worker had"
     hands = {(id.split("-")[0], by.split("-")[0]) for id, _, by in begun}
     assert hands == {("older", "older"), ("older", "newer"), ("newer", "older"), ("newer", "newer")}

@@ -184,7 +184,7 @@ def test_a_child_that_crashed_just_before_the_parent_is_stopped_is_logged(
         loop = asyncio.get_running_loop()
 
         class StoppedMeanwhile(Parent):
-            """Is told to stop while it gives back the jobs of its child."""
+            """Is told to stop while it releases the jobs of its child."""
 
             def _release_jobs_of(self, holder: str, counts: bool) -> int:
                 loop.call_soon_threadsafe(self.stop)

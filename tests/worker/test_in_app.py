@@ -1,4 +1,4 @@
-"""A worker inside an application: its client, its lifetime, and the jobs that it gives back."""
+"""A worker inside an application: its client, its lifetime, and the jobs that it puts back."""
 
 from __future__ import annotations
 

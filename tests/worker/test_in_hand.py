@@ -1,4 +1,4 @@
-"""A worker takes more jobs than it has slots while its handlers are fast, and gives back what it cannot start."""
+"""A worker takes more jobs than it has slots while its handlers are fast, and puts back what it cannot start."""
 
 from __future__ import annotations
 

@@ -229,13 +229,13 @@ def test_after_a_restart_of_the_server_all_keep_their_jobs(own_scene: tuple[Scen
     assert [attempt for _, attempt, _ in scene.journal()] == ["1", "1"]
     kill_all_of(scene, started[0])
     held = sum(int(pid) == started[0].pid for _, _, pid in scene.journal())
-    until(lambda: len(scene.journal()) == 2 + held, "those of a dead one are given back all the same")
+    until(lambda: len(scene.journal()) == 2 + held, "those of a dead one are released all the same")
 
 
 def test_a_worker_that_can_neither_subscribe_nor_say_so_takes_no_new_jobs(
     own_scene: tuple[Scene, ServerProcess], tmp_path: Path
 ) -> None:
-    """The connection by which it takes jobs works, so it would take some that others give back as those of a dead one."""
+    """The connection by which it takes jobs works, so it would take some that others release as those of a dead one."""
     scene, running = own_scene
     proxy = Proxy(tmp_path, running.address)
     try:

@@ -138,7 +138,7 @@ def test_a_child_waits_for_its_running_jobs_before_it_is_replaced(
     for name in "abc":
         (tmp_path / name).touch()
     until(lambda: client.topic("orders").stats().finished == 3, "all finished")
-    assert sum(line.startswith("begun") for line in lines(tmp_path)) == 3, "none was given back"
+    assert sum(line.startswith("begun") for line in lines(tmp_path)) == 3, "none was released"
 
 
 def test_a_process_of_a_function_is_replaced_after_its_jobs(client: tarry.Client, start: Start, tmp_path: Path) -> None:

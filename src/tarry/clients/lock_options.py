@@ -132,7 +132,7 @@ def not_acquired(name: str, wait_s: float) -> NotAcquired:
 
 
 def not_held(name: str) -> NotAcquired:
-    return NotAcquired(f"The lock {name} is not held by this thread or task; only who acquired it gives it back.")
+    return NotAcquired(f"The lock {name} is not held by this thread or task; only its holder releases it.")
 
 
 def held_by_parent(name: str) -> LockLost:

@@ -46,7 +46,7 @@ class ScriptCall(AnyRequest[T], eq=False):
     and one answer for each item. ``never_merged`` forbids it: all items succeed, or none.
 
     Every call is safe to repeat: its script detects a replay, or nothing changes, or a job that a lost answer handed out comes
-    back after its TTR. ``undo`` makes the call that gives an unwanted answer back. ``confirmation`` is sent right after the call,
+    back after its TTR. ``undo`` makes the call that puts an unwanted answer back. ``confirmation`` is sent right after the call,
     on the same connection, and checks where the write has arrived. ``on_wrong_type`` makes the flow to perform instead when the
     server answers WRONGTYPE; nothing was done then.
     """
@@ -141,7 +141,7 @@ Request = ScriptCall[Any] | Command[Any]
 class Batch:
     """Requests that do not depend on each other. The reply is a list with the value or the error of each.
 
-    A request that hands out jobs is never in a batch: an interrupted caller could not give back the jobs of many replies.
+    A request that hands out jobs is never in a batch: an interrupted caller could not release the jobs of many replies.
     """
 
     requests: Sequence[Request]

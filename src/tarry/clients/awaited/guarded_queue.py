@@ -184,7 +184,7 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
 
 
 async def poll_until(queue: AsyncGuardedQueue[T], limit: int, until: float) -> PollReply | None:
-    """The removed members, for programs that give them back; ``None`` if none is due in time."""
+    """The removed members, for programs that put them back; ``None`` if none is due in time."""
     return await queue._poll_until(limit, until)
 
 

@@ -139,7 +139,7 @@ class Runner(ServerPool):
         return future
 
     def undo_unwanted(self, request: Any, answer: Any) -> None:
-        """Gives back what an answer handed out, when no caller takes it any more."""
+        """Releases what an answer handed out, when no caller takes it any more."""
         undo = request.undo(answer) if isinstance(request, ScriptCall) and request.undo is not None else None
         if undo is not None:
             self.perform_if_possible(undo)

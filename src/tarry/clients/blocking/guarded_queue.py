@@ -183,7 +183,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
 
 def poll_until(queue: GuardedQueue[T], limit: int, until: float) -> PollReply | None:
-    """The removed members, for programs that give them back; ``None`` if none is due in time."""
+    """The removed members, for programs that put them back; ``None`` if none is due in time."""
     return queue._poll_until(limit, until)
 
 

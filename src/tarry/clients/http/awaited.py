@@ -43,7 +43,7 @@ T = TypeVar("T")
 @refuse_other_with
 @own_methods
 class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
-    """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
+    """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service releases what it handed out."""
 
     # blocking: A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
     #

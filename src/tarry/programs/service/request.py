@@ -231,7 +231,7 @@ class ServiceRequest:
             raise ClientGone
 
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
-        """Gives jobs back with their due times; the attempts do not count."""
+        """Puts jobs back with their due times; the attempts do not count."""
         topic = self.topic_named(jobs[0].topic)
         await topic.engine.run(server_verbs(topic).give_back(jobs, [moment_us(job.due) for job in jobs]))
 

@@ -215,8 +215,8 @@ RELEASE = _endpoints(
     settle.RELEASE,
     Release(_RECEIPT, delay="10s", reason="The shop does not answer"),
     ReleaseMany(_HELD, delay="10s"),
-    "Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead.",
-    "Gives many jobs back, due again after a delay, or each after a back-off.",
+    "Releases the job, due again after a delay or a back-off. After its last attempt it is dead instead.",
+    "Releases many jobs, due again after a delay, or each after a back-off.",
 )
 BURY = _endpoints(
     settle.BURY,
