@@ -12,8 +12,8 @@ import interface_of_python as python
 NOTE = """\
 # The interface that tarry promises, made from the code by docs/generate.py: change the code, then `make docs`.
 # A commit that changes this file adds a line to CHANGELOG.md (`make lint`; CONTRIBUTING.md, "How we work").
-# Left out: descriptions, the patterns and bounds of values, the protocols that others define (beanstalkd, SQS), and the engine and the
-# verbs of handles, which are for tarry's own programs.
+# Left out: descriptions, the patterns and bounds of values, the messages of protocols that others define (beanstalkd, SQS), what the pages of
+# the dashboard ask, and the engine and the verbs of handles, which are for tarry's own programs.
 """
 PARTS = {
     "Python": python.names,
@@ -23,6 +23,8 @@ PARTS = {
     "Environment": programs.variables,
     "HTTP: routes": programs.routes,
     "HTTP: models": programs.models,
+    "HTTP: the dashboard's routes and actions": programs.dashboard,
+    "HTTP: SQS's routes and operations": programs.sqs,
     "Problems and statuses": programs.problems_and_statuses,
     "Metrics": programs.metrics,
 }

@@ -21,12 +21,15 @@ import tarry
 from interface_of_python import type_text, value_text
 from tarry.programs.beanstalk.server import BeanstalkServer, BeanstalkSettings
 from tarry.programs.cli.commands import app, load_commands
+from tarry.programs.dashboard.dashboard_app import Dashboard
 from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service import openapi
 from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import problems
+from tarry.programs.sqs import routes as sqs_routes
+from tarry.programs.sqs.operations import OPERATIONS, UNSUPPORTED
 
 DOCS = Path(__file__).resolve().parent
 SRC = Path(tarry.__path__[0])
@@ -183,6 +186,20 @@ def _schema(schema: dict[str, Any]) -> str:
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"object of {_schema(schema['additionalProperties'])}"
     return kind + (f" ({schema['format']})" if "format" in schema else "") + default
+
+
+def dashboard() -> Iterator[str]:
+    """The paths below the dashboard's, by their methods, and the names of its actions."""
+    made = Dashboard(tarry.AsyncClient("redis://none"))
+    routes: list[Any] = made._router.routes  # noqa: SLF001  # it has no public list of them
+    yield from sorted(f"{method} {one.path}" for one in routes for method in one.methods - {"HEAD"})
+    yield from sorted(f"POST /act {name}" for name in made.actions)
+
+
+def sqs() -> Iterator[str]:
+    """The paths, and the operations of Amazon that are performed, and that are refused by name."""
+    yield from sorted(f"{one.method} {one.path}" for one in sqs_routes.routes_of().routes)
+    yield from sorted(f"{name}{' is not supported' * (name in UNSUPPORTED)}" for name in {*OPERATIONS, *UNSUPPORTED})
 
 
 def problems_and_statuses() -> Iterator[str]:

@@ -10,6 +10,7 @@ import generate
 import tarry
 from doc_pages import ROOT
 from tarry import errors
+from tarry.programs.dashboard.sections import actions, downloads, sections
 from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service.routes import routes_of
 
@@ -28,8 +29,8 @@ def section(title: str) -> list[str]:
         r"tarry\.BadInput\.code = 'bad_input'",
         r"tarry\.JobExists\.id: str",
         r"tarry\.Client\(url: str \| None = None, \*, namespace: str \| None = None, .*\)",
-        r"tarry\.Topic\.add\(body: T, \*, delay: Duration = 0, .*\) -> Added",
-        r"async tarry\.AsyncTopic\.add\(body: T, \*, delay: Duration = 0, .*\) -> Added",
+        r"tarry\.Topic\.add\(body: T, \*, delay: Duration = …, .*\) -> Added",
+        r"async tarry\.AsyncTopic\.add\(body: T, \*, delay: Duration = …, .*\) -> Added",
         r"tarry\.Client\.topic\(name: str, \*, type: None = None, .*\) -> Topic\[Any\]",
         r"tarry\.Client\.topic\(name: str, \*, type: type\[T\] .*\) -> Topic\[T\]",
         r"tarry\.Client\.__enter__\(\) -> Self",
@@ -73,6 +74,18 @@ def test_every_public_name_has_a_line() -> None:
 def test_every_route_has_a_line() -> None:
     routes = {f"{row.method} {row.path}" for row in routes_of(ALL_DIALECTS.mounts("default"))}
     assert routes <= {" ".join(line.split()[:2]) for line in section("HTTP: routes")}
+
+
+def test_every_route_of_the_dashboard_has_a_line() -> None:
+    told = section("HTTP: the dashboard's routes and actions")
+    assert {f"GET {part.path}" for part in (*sections(), *downloads())} <= set(told)
+    assert {f"POST /act {name}" for name in actions()} <= set(told)
+
+
+def test_every_attribute_has_its_type() -> None:
+    """What a constructor sets is a promise, too."""
+    untyped = [line for line in section("Python") if re.fullmatch(r"tarry\.[\w.]*[A-Z]\w*\.\w+", line)]
+    assert untyped == []
 
 
 def test_every_variable_of_the_settings_page_has_a_line() -> None:

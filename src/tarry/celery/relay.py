@@ -24,7 +24,15 @@ from celery import bootsteps
 from tarry import AsyncJob, AsyncTopic
 from tarry.celery.acceptance import MessageRefused, UnknownQueue, accepted, known_queues
 from tarry.celery.broker import Broker, BrokerAway
-from tarry.celery.delayed_messages import ETA, TTR_S, MessageCodec, WaitingMessage, seconds_until, waiting_tasks
+from tarry.celery.delayed_messages import (
+    ETA,
+    TTR_S,
+    MessageCodec,
+    WaitingMessage,
+    WaitingTasks,
+    seconds_until,
+    waiting_tasks,
+)
 from tarry.connections.background import supervise_task
 from tarry.core.patience import RetryDelay
 from tarry.errors import StaleReceipt, TarryError
@@ -60,8 +68,8 @@ class Relay:
 
     def __init__(self, app: Any) -> None:
         self.app = app
-        self.waiting = waiting_tasks(app)
-        self.published = 0
+        self.waiting: WaitingTasks = waiting_tasks(app)
+        self.published: int = 0
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_early = False

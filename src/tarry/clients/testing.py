@@ -160,7 +160,7 @@ class TestClient(Client):
 
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
-        self.clock = clock or Clock()
+        self.clock: Clock = clock or Clock()
         self.engine = _Engine(self.engine.config, self.clock)
 
 
@@ -171,7 +171,7 @@ class TestAsyncClient(AsyncClient):
 
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
-        self.clock = clock or Clock()
+        self.clock: Clock = clock or Clock()
         self.engine = _AsyncEngine(self.engine.config, self.clock)
 
 

@@ -42,7 +42,7 @@ class Retry(Exception):
         if words:
             refuse_others(Retry.__init__, self, OF_RETRY, (), words)
         super().__init__(reason)
-        self.after_us = None if after is None else duration_us(after, "after")
+        self.after_us: int | None = None if after is None else duration_us(after, "after")
 
 
 class Snooze(Exception):
@@ -50,7 +50,7 @@ class Snooze(Exception):
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
-        self.delay_us = duration_us(delay, "Snooze")
+        self.delay_us: int = duration_us(delay, "Snooze")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snooze, (timedelta(microseconds=self.delay_us), *self.args)

@@ -73,7 +73,7 @@ class Worker(Registry):
         release_on_disconnect: bool = True,
     ) -> None:
         super().__init__()
-        self.name = None if name is None else _check_name(name)
+        self.name: str | None = None if name is None else _check_name(name)
         self._module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
         self._clients = clients.WorkerClients(_check_server(url, client, namespace), namespace)

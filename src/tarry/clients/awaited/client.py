@@ -70,7 +70,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         if words:
             refuse_others(AsyncClient.__init__, self, OF_CLIENT, words=words)
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
-        self.namespace = self.engine.config.namespace
+        self.namespace: str = self.engine.config.namespace
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

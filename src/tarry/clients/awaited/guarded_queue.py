@@ -56,11 +56,11 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     ) -> None:
         self.engine = engine
         self._max_lateness_us = context.max_lateness_us
-        self.context = with_late_policy(context, on_late)
+        self.context: GuardedContext[T] = with_late_policy(context, on_late)
         self._guard = guard
         self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
-        self.name = context.name
+        self.name: str = context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"

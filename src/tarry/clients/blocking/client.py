@@ -67,7 +67,7 @@ class Client(BaseClient[Engine]):
         if words:
             refuse_others(Client.__init__, self, OF_CLIENT, words=words)
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
-        self.namespace = self.engine.config.namespace
+        self.namespace: str = self.engine.config.namespace
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -100,8 +100,8 @@ class Grant:
         self._hold = hold
         self._released = False
         self._lost: LockLostEvent | None = None
-        self.name = hold.name
-        self.token = hold.token
+        self.name: str = hold.name
+        self.token: int = hold.token
         hold.grants.add(self)
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ class Lock:
         self.kept_in = kept_in
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
-        self.name = lock.name
+        self.name: str = lock.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self._place}>"

@@ -58,9 +58,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
-        self.keeps_finished = False
+        self.keeps_finished: bool = False
         """Whether the topic kept finished jobs when jobs were last popped here."""
-        self.name = verbs.context.name
+        self.name: str = verbs.context.name
 
     if not TYPE_CHECKING:
         push = OtherWord("add")

@@ -29,7 +29,7 @@ class TestClock(Clock):
 
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
-        self.client = TestClient(url, self, namespace=namespace)
+        self.client: TestClient = TestClient(url, self, namespace=namespace)
         self._workers: list[Worker] = []
         self._attached = ExitStack()
 

@@ -146,6 +146,8 @@ class BaseJob(StoredJob[T]):
     have it by now.
     """
 
+    attempt: int
+    lost: bool
     __slots__ = ("_due_us", "_entered", "_popped_us", "_settled", "_ttr_us", "attempt", "lost", "receipt")
 
     def __init__(self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: PoppedFields):

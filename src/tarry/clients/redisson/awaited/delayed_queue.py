@@ -29,7 +29,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
     def __init__(self, engine: HandleEngine, verbs: DelayedQueueHandleVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
-        self.name = verbs.context.name
+        self.name: str = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"

@@ -49,7 +49,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         self._has_policy = engine.keeps_maps and policy is not None and not verbs.native
         self._evictor_use: Any = None
         self.verbs = verbs
-        self.name = verbs.context.name
+        self.name: str = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._engine.config.address.redacted}>"
