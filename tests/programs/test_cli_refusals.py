@@ -85,6 +85,7 @@ REFUSALS = [
         "ID: '7' is read as the topic, and none follow; give ids, or --state for all jobs in a state.",
     ),
     ("kick orders 7 --all", "ID: give ids, or --all for all dead jobs."),
+    ("add orders 1 --latest 5m", "No such option: --latest; tarry's is: --max-lateness"),
     ("kick orders --state dead", "No such option: --state; tarry's is: --all, for all dead jobs"),
     ("dead orders --kick", "--kick: give --group, --task, --error or --text; all dead jobs: tarry kick orders --all"),
     (
