@@ -1,7 +1,7 @@
 """Lists the texts of the dashboard, for a reader: `.venv/bin/python tools/texts.py`, or thirty that a commit's hash draws: `--draw 30`.
 
     templates/*.html    texts between the tags, titles, labels, placeholders; `…` stands for a value, `[one|another]` for a choice
-    *.py                sentences of pages, actions and errors, without docstrings
+    *.py                sentences of pages, actions and errors, without docstrings; also of conditions and forecasts (serving)
     assets/*.js         sentences of the live page
 
 A draw orders all texts by the SHA-256 of the commit's hash and the text, and takes the first. So nobody chooses them, and everybody
@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DASHBOARD = ROOT / "src/tarry/programs/dashboard"
+SERVING = ROOT / "src/tarry/programs/serving"
 ATTRIBUTES = ("aria-label", "placeholder", "title")
 INLINE = {"a", "b", "bdi", "code", "em", "small", "span", "strong"}
 SILENT = {"script", "style", "path", "svg"}
@@ -32,14 +33,14 @@ JS_TEXT = re.compile(r'"([^"\n]*)"|`([^`]*)`')
 def texts() -> list[tuple[str, str]]:
     """Each text once, with the file it is first in."""
     found: dict[str, str] = {}
-    for file in sorted(DASHBOARD.rglob("*")):
+    for file in (*sorted(DASHBOARD.rglob("*")), SERVING / "conditions.py", SERVING / "forecast.py"):
         read = {".html": _of_template, ".py": _of_module, ".js": _of_script}.get(file.suffix)
         if read is None or file.name.endswith(".min.js"):
             continue
         for text in read(file.read_text("utf-8")):
             tidy = " ".join(text.split()).strip(" ·,")
             if _is_for_people(tidy):
-                found.setdefault(tidy, str(file.relative_to(DASHBOARD)))
+                found.setdefault(tidy, str(file.relative_to(DASHBOARD.parent)))
     return [(file, text) for text, file in found.items()]
 
 
