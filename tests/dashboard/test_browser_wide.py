@@ -26,6 +26,14 @@ FAULTS = """() => {
   const told = (what, one) => found.push(`${what}: ${(one.outerHTML || one.textContent).slice(0, 120)}`);
   const lines = (range) => new Set([...range.getClientRects()].map((box) => Math.round(box.top / 6))).size;
   const shown = (one) => { const box = one.getBoundingClientRect(); return box.width > 1 && box.height > 1 && box.right > 0; };
+  // nothing passes the margin of the page
+  const margin = view.getBoundingClientRect().right - parseFloat(getComputedStyle(view).paddingRight);
+  for (const one of view.querySelectorAll("button, a, td, th, p, table, section, .tiles, h1, input, select, pre")) {
+    const box = one.getBoundingClientRect();
+    if (shown(one) && box.right > margin + 1 && !one.closest(".time-line, .chart, .skip, pre")) told(`it passes the margin by ${Math.round(box.right - margin)} px`, one);
+  }
+  // names of topics have room, for the sentence below as well
+  for (const one of view.querySelectorAll(".topics tbody th")) if (one.getBoundingClientRect().width < 240) told(`its column is only ${Math.round(one.getBoundingClientRect().width)} px wide`, one);
   // a word, such as "charge" or "digest-1637", stands on one line
   const texts = document.createTreeWalker(view, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -87,6 +95,8 @@ def full(site: Site, client: tarry.Client, namespace: str) -> Iterator[Site]:
     client.schedules.put("orders", "daily", every="1h30m")
     client.schedules.put("orders", "digest-1637", cron="0 9 * * mon-fri", tz="America/Argentina/Buenos_Aires")
     client.schedules.pause("orders", "digest-1637")
+    tenant = client.topic("notifications-of-a-tenant-with-a-name")
+    client.schedules.put(tenant, "monthly-report-1637", cron="30 9 1-7 * mon-fri", tz="America/Argentina/Buenos_Aires")
     client.delayed_queue("java", codec="string", format="tarry").offer("tea", "1h")
     topics = [WorkerTopic("orders", ("close", "an_old_handler_with_a_name", "send_mail"), 50, 1, overrun=1)]
     report = WorkerReport(
