@@ -9,7 +9,14 @@ def test_every_text_is_listed_once_and_drawn_by_a_commit() -> None:
     listed = texts()
     words = [text for _, text in listed]
     assert len(words) == len(set(words)) > 300
-    for text in ("Are you sure?", "Page not found", "connection lost", "No job is selected.", "text in the error", "On time."):
+    for text in (
+        "Are you sure?",
+        "Page not found",
+        "connection lost",
+        "No job is selected.",
+        "text in the error",
+        "On time.",
+    ):
         assert text in words, text
     files = {file for file, _ in listed}
     assert {"serving/conditions.py", "serving/forecast.py", "dashboard/templates/topic.html"} <= files

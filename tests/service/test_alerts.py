@@ -49,22 +49,25 @@ CALM = {
     'tarry_http_request_seconds_count{route="jobs_add", status="201"}': counter(60),
 }
 """A topic whose jobs all come on time."""
-NO_WORKERS: dict[str, str | None] = {
-    f"tarry_watching{{{TOPIC}}}": gauge(0),
-    f"tarry_popped_total{{{TOPIC}}}": counter(0),
-}
+
+
+def condition(kind: str, value: int) -> dict[str, str | None]:
+    return {f'tarry_condition{{{TOPIC}, kind="{kind}"}}': gauge(value)}
+
+
+LATE: dict[str, str | None] = {f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(90)}
+NO_WORKERS = condition("no_consumer", 1)
 CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
     "all is calm": (set(), {}),
-    "nobody takes a late job": ({"TarryJobsLate"}, {f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(90)}),
-    "a late job of a topic that was paused now": (
-        set(),
-        {f"tarry_oldest_overdue_seconds{{{TOPIC}}}": gauge(90), f"tarry_paused{{{TOPIC}}}": f"0x{SCRAPES - 9} 1x9"},
-    ),
+    "nobody takes a late job": ({"TarryJobsLate"}, {**LATE, **condition("late", 2)}),
+    "a pause or a limit holds jobs back": (set(), {**LATE, **condition("held_back", 1)}),
     "handed out late": ({"TarryLatenessHigh"}, {f'tarry_lateness_seconds_bucket{{{TOPIC}, le="0.004"}}': counter(30)}),
-    "jobs die": ({"TarryJobsDie"}, {f"tarry_died_total{{{TOPIC}}}": counter(2)}),
+    "jobs die": ({"TarryJobsDie"}, condition("died", 2)),
+    "a job died": (set(), condition("died", 1)),
+    "nobody knows a task": ({"TarryTasksUnknown"}, condition("unknown_tasks", 2)),
+    "a worker does not know a task": (set(), condition("unknown_tasks", 1)),
     "workers are killed": ({"TarryJobsStuck"}, {f"tarry_timed_out_total{{{TOPIC}}}": counter(2)}),
     "no workers": ({"TarryNoWorkers"}, NO_WORKERS),
-    "no workers, and no jobs": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(0)}),
     "all workers are busy": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="reserved"}}': gauge(4)}),
     "no workers, on purpose": ({"TarryPausedForLong"}, {**NO_WORKERS, f"tarry_paused{{{TOPIC}}}": gauge(1)}),
     "records are missing": ({"TarryRecordsLost"}, {f"tarry_lost_total{{{TOPIC}}}": counter(1)}),
