@@ -281,3 +281,24 @@ def test_what_is_too_late_already_is_not_promised(valkey_url: str, namespace: st
         assert (found.waiting, found.certain, found.at_most, found.reason) == (0, 0, 0, None)
         assert found.sentence == "Within 5 m nothing is due. 3 are too late already, and will be dead."
         assert topic.pop() is None
+
+
+@pytest.mark.parametrize(("took_s", "certain"), [(5, 172), (60, 0)])
+def test_busy_slots_come_back_however_old_the_report_is(
+    valkey_url: str, namespace: str, took_s: int, certain: int
+) -> None:
+    """A job that had run for less than the longest at the report has ended, or ends in time; one that had run for longer may not."""
+    with TestClient(valkey_url, Clock(), namespace=namespace) as client:
+        topic: Any = client.topic("busy")
+        topic.add_many([{"task": "mail"}] * 400)
+        jobs = topic.pop_many(4, ttr="1h")
+        client.clock.advance(took_s)
+        held = [ReportedJob("busy", job.id, 1, job._popped_us) for job in jobs]
+        topics = [WorkerTopic("busy", ("mail",), 4, 4, longest_ms={"mail": 6900})]
+        report = WorkerReport("h", 1, "1", 4, 4, False, topics, held)
+        client.engine.run(report_worker(client.namespace, b"w", None, report))
+        client.clock.advance(10)
+        due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
+        found = forecast_of(topic.stats(), due, [], list(client.workers()))
+        assert found.certain == certain - 4 * bool(certain), "the slots are free seven seconds from now"
+        assert found.reason == (None if certain else "unknown_pace")

@@ -78,7 +78,7 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
     assert "1 h 30 m for its rate" in every
     assert "2 jobs wait for its limit of rate, the first for 1 h 30 m; the next may go in 30 m." in one
     assert "Waits for its rate 1 h 30 m the next in 30 m" in one
-    assert "Half handed out within" not in one
+    assert "Half within" not in one
 
 
 def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, namespace: str) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from heapq import heapify, heapreplace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -131,7 +131,7 @@ def forecast_topic(
     found = [_read_part(part, jobs, topics, span_us) for part, jobs in parts]
     handlers = {name for one in topics for name in one.handlers}
     tasks = {job.task for _, jobs in parts for job in jobs} & {None, *handlers}
-    slots = _slots(serving, tasks, sum(part.reserved for part, _ in parts), stats.now)
+    slots = _slots(serving, tasks, sum(part.reserved for part, _ in parts))
     certain = _certain(found, slots, span_us) if topics else 0
     waiting, at_most = sum(one.waiting for one in found), sum(one.at_most for one in found)
     reason = None if certain or not waiting else _reason(found, topics, stats, slots)
@@ -272,9 +272,7 @@ def _handed_out(part: DueSoon[Any], moments: Sequence[int], places: Sequence[_Pl
     return found
 
 
-def _slots(
-    serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | None], reserved: int, now: datetime
-) -> _Slots:
+def _slots(serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | None], reserved: int) -> _Slots:
     """The slots of a topic: its reserved jobs may have any of them, first those that may not come back."""
     longest: dict[str, int] = {}
     for _, one in serving:
@@ -283,7 +281,7 @@ def _slots(
     is_known = bool(longest) and all(task is None or task in longest for task in tasks)
     length_us = max(longest.values()) * MILLISECOND_US + SETTLE_US if is_known else FAR
     alone = [(worker, one) for worker, one in serving if len(worker.topics) == 1]
-    stuck = [_stuck(worker, now, length_us) for worker, one in alone]
+    stuck = [_stuck(worker, length_us) for worker, one in alone]
     again = sum(one.slots for _, one in alone)
     once = sum(min(one.slots, 1) for worker, one in serving if len(worker.topics) > 1)
     taken_once = min(once, reserved)
@@ -297,9 +295,9 @@ def _slots(
     )
 
 
-def _stuck(worker: WorkerInfo, now: datetime, length_us: float) -> int:
-    """How many running jobs have taken longer already than any is said to take; a worker names those that it has had for longest."""
-    old = sum((now - held.taken).total_seconds() * 1e6 >= length_us for held in worker.jobs)
+def _stuck(worker: WorkerInfo, length_us: float) -> int:
+    """How many jobs had taken longer at the worker's report than any is said to take; it names those that it has had for longest."""
+    old = sum((worker.reported_at - held.taken).total_seconds() * 1e6 >= length_us for held in worker.jobs)
     return worker.busy if old == len(worker.jobs) else old
 
 
