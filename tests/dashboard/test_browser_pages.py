@@ -129,7 +129,9 @@ def test_the_namespace_can_be_switched(
         expect(page.locator("tbody th a")).to_have_text("orders")
         page.goto(linked)
         expect(page.locator("h1")).to_have_text("due")
+        expect(page.locator(".sign")).to_have_attribute("data-state", "live")
         page.locator(".spaces summary").click()
+        expect(page.locator(".spaces nav")).to_be_visible()
         opened = page.locator(".spaces nav").bounding_box()
         assert opened["x"] >= 0
         assert opened["x"] + opened["width"] <= 1280
