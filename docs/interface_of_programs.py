@@ -28,6 +28,7 @@ from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import problems
+from tarry.programs.serving.connection_limits import FileShares
 from tarry.programs.sqs import routes as sqs_routes
 from tarry.programs.sqs.operations import OPERATIONS, UNSUPPORTED
 
@@ -213,7 +214,7 @@ def problems_and_statuses() -> Iterator[str]:
 def metrics() -> Iterator[str]:
     """The metrics of the service and of beanstalkd's server: those that are counted, and those of each scrape."""
     counted = Metrics()
-    host: Any = SimpleNamespace(metrics=counted)
+    host: Any = SimpleNamespace(metrics=counted, files=FileShares())
     BeanstalkServer(host, BeanstalkSettings())
     import_module("tarry.programs.service.shared_metrics")  # whose registries are subclasses, too
     families: list[Any] = [*counted.registry._collector_to_names]  # noqa: SLF001  # the registry has no public list of what it has

@@ -39,9 +39,11 @@ class Beanstalk:
 
 
 @contextmanager
-def speaking(url: str, namespace: str, settings: BeanstalkSettings | None = None) -> Iterator[Beanstalk]:
+def speaking(
+    url: str, namespace: str, settings: BeanstalkSettings | None = None, service: ServiceSettings | None = None
+) -> Iterator[Beanstalk]:
     """A service of its own."""
-    chosen = ServiceSettings(namespaces=(namespace,))
+    chosen = service or ServiceSettings(namespaces=(namespace,))
     with serve(lambda name: AsyncClient(url, namespace=name), chosen) as running_service:
         running_service.run(beanstalk.start(running_service.app, settings or BeanstalkSettings(port=0)))
         made = Beanstalk(running_service, url, namespace)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
 
+import tarry
 from beanstalk.beans import Bean
-from beanstalk.conftest import Beanstalk
+from beanstalk.conftest import Beanstalk, speaking
+from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving.connection_limits import HEAD_S, UNREAD_S, FileShares, PortLimits
+from tarry.verbs import tokens
 from until import until
 
 Connect = Callable[[], Bean]
@@ -126,7 +131,7 @@ def test_ten_thousand_idle_connections(service: Beanstalk) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 10_000 if hard == resource.RLIM_INFINITY or hard >= 21_000 else (hard - 1000) // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted + 1000), hard))
-    service.server._most_files = 2 * wanted + 1000
+    service.running.app.files.most = 2 * wanted + 1000
     idle: list[socket.socket] = []
     try:
         idle.extend(socket.create_connection(("127.0.0.1", service.port)) for _ in range(wanted))
@@ -140,3 +145,91 @@ def test_ten_thousand_idle_connections(service: Beanstalk) -> None:
             one.close()
         until(lambda: not service.server._connections)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# ── how long, and how many ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def guarded(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Beanstalk, bytes]]:
+    """A service that needs tokens, whose looks are of the test; and an ``auth`` command."""
+    monkeypatch.setattr(PortLimits, "_look_again", lambda *_: None)
+    settings = ServiceSettings(namespaces=(namespace,), tokens=True)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        text, id, record = tokens.create_token(os.urandom, ("admin",))
+        client.engine.run(tokens.store_token(namespace, id, record))
+    with speaking(valkey_url, namespace, service=settings) as made:
+        yield made, b"auth " + text.encode()
+
+
+def look(service: Beanstalk, later: float) -> None:
+    service.running.call(lambda: service.server.limits.look(service.running.loop.time() + later))
+
+
+def test_a_connection_has_ten_seconds_to_auth(guarded: tuple[Beanstalk, bytes]) -> None:
+    service, auth = guarded
+    silent, refused, known = (service.connect() for _ in range(3))
+    assert known(auth) == b"AUTHORIZED"
+    assert refused(b"use a") == b"UNAUTHORIZED"
+    look(service, 0)
+    look(service, HEAD_S)
+    for one in (silent, refused):
+        with suppress(ConnectionError):
+            assert one.reply() == b""
+    known.send(b"reserve\r\n")
+    until(lambda: any(one.is_busy for one in service.server._connections))
+    for second in range(600):
+        look(service, second)
+    job = service.connect()
+    assert job(auth) == b"AUTHORIZED"
+    number = job.put(b"tea")
+    assert known.reply() == b"RESERVED %d 3\r\ntea\r\n" % number
+
+
+def test_replies_that_nobody_reads_are_ended(service: Beanstalk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PortLimits, "_look_again", lambda *_: None)
+    greedy, other = service.connect(), service.connect()
+    other.put(b"x" * 60_000)
+    greedy.socket.setblocking(False)
+    with suppress(BlockingIOError):
+        for _ in range(10_000):
+            greedy.socket.send(b"peek-ready\r\n" * 1000)
+    until(
+        lambda: service.running.call(
+            lambda: any(one.transport.get_write_buffer_size() for one in service.server.limits)
+        )
+    )
+    look(service, 0)
+    look(service, UNREAD_S + 1)
+    until(lambda: len(service.server._connections) == 1)
+    assert other(b"use a") == b"USING a"
+
+
+def test_connections_without_a_token_make_room(
+    guarded: tuple[Beanstalk, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, auth = guarded
+    monkeypatch.setattr(FileShares, "share", 4)
+    reserving = service.connect()
+    assert reserving(auth) == b"AUTHORIZED"
+    number = reserving.put(b"tea")
+    assert reserving(b"reserve").startswith(b"RESERVED")
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(suppress(OSError))
+            stack.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+        for _ in range(5):
+            with Bean(service.port) as new:
+                assert new(auth) == b"AUTHORIZED"
+        assert len(service.server.limits) <= 4
+    assert reserving(b"delete %d" % number) == b"DELETED"
+
+
+def test_refused_commands_leave_turns_to_others(guarded: tuple[Beanstalk, bytes]) -> None:
+    """Thousands of them arrive in one read; another connection is served while they are refused."""
+    service, auth = guarded
+    flooding, other = service.connect(), service.connect()
+    flooding.send(b"use a\r\n" * 5000)
+    until(lambda: any(one.is_busy for one in service.server._connections))
+    assert other(auth) == b"AUTHORIZED"
+    assert service.server.state.commands["use"] < 5000

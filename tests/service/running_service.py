@@ -65,7 +65,7 @@ def serve(
     async def live() -> None:
         app = ServiceApp(settings or ServiceSettings(), opened, mounts)
         with open_listener("127.0.0.1", 0) as listener:
-            server = http_server.make_server(app)
+            server = http_server.make_server(app, files=app.files)
             running = asyncio.ensure_future(server.serve([listener]))
             started.append(RunningService(app, asyncio.get_running_loop(), listener.getsockname()[1]))
             ready.set()

@@ -11,17 +11,16 @@ from typing import Any
 import httptools
 import pytest
 from uvicorn.protocols.http import httptools_impl
-from uvicorn.protocols.http.flow_control import FlowControl
 
 from service.test_upgrade_offers import Connection, request
 from tarry.programs.service import open_requests, protocol
 from tarry.programs.service.protocol import HTTPProtocol
 
 OF_THE_CONNECTION = {
-    "cycle", "flow", "headers", "logger", "loop", "transport", "url", "parser",  # what it has
+    "cycle", "flow", "headers", "logger", "transport", "url", "parser",  # what it has
     "connection_made", "connection_lost", "data_received",  # asyncio calls them
     "on_message_begin", "on_headers_complete", "on_body", "on_message_complete",  # httptools calls them
-    "on_response_complete", "send_400_response", "timeout_keep_alive_handler",  # uvicorn calls them
+    "on_response_complete", "send_400_response", "shutdown",  # uvicorn calls them
     "_unset_keepalive_if_required",
 }  # fmt: skip
 """Of uvicorn's ``HttpToolsProtocol``."""
@@ -36,7 +35,7 @@ OF_A_CYCLE = {
     "message_event",
 }
 """Of its ``RequestResponseCycle``."""
-OF_THE_FLOW = {"pause_reading", "resume_reading"}
+OF_THE_FLOW = {"pause_reading", "resume_reading", "read_paused"}
 OF_THE_PARSER = {"get_http_version", "should_upgrade"}
 
 
@@ -75,7 +74,7 @@ async def test_each_name_of_the_inside_exists() -> None:
         hasattr(super(HTTPProtocol, seen.protocol), name) or name in vars(seen.protocol) for name in OF_THE_CONNECTION
     )
     assert all(hasattr(cycle, name) for name in OF_A_CYCLE)
-    assert all(hasattr(FlowControl, name) for name in OF_THE_FLOW)
+    assert all(hasattr(seen.protocol.flow, name) for name in OF_THE_FLOW)
     assert all(hasattr(httptools.HttpRequestParser, name) for name in OF_THE_PARSER)
     await seen.end()
 

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from service.running_service import Api, serve
-from tarry.programs.service import request
+from tarry.programs.serving import connection_limits
 from until import LONGEST_S, until
 
 
@@ -88,7 +88,9 @@ def test_a_draining_service_does_not_wait_for_bodies(valkey_url: str) -> None:
 
 
 def test_a_stalled_body_times_out(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(connection_limits, "LOOK_S", 0.05)
+    monkeypatch.setattr(connection_limits, "REQUEST_S", 0.05)
+    monkeypatch.setattr(connection_limits, "RATE_WINDOW_S", 0.05)
     assert problem_on(begun(real))[1]["code"] == "too_slow"
     assert real.refused("GET", "/v1/topics/orders/stats") == (404, "unknown_topic")
 

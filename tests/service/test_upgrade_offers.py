@@ -23,10 +23,9 @@ from service.echo_service import proxy
 from service.running_service import Api, RunningService
 from service.test_protocol import connect_to, head_of
 from service.test_tokens import Make, guarded, make  # noqa: F401  # fixtures
-from tarry.programs.service import connection_timer
 from tarry.programs.service.heads import LONGEST_HEAD
-from tarry.programs.service.open_files import OpenFileLimit
 from tarry.programs.service.protocol import HTTPProtocol
+from tarry.programs.serving.connection_limits import HEAD_S, FileShares, PortLimits
 
 HERE = Path(__file__).parent
 OFFER = b"\r\nUpgrade: h2c"
@@ -96,8 +95,8 @@ class Connection:
         config = uvicorn.Config(self._app, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         config.load()
         self._state = ServerState()
-        limit = OpenFileLimit(math.inf)
-        self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, open_file_limit=limit)
+        self.limits = PortLimits(FileShares(math.inf))
+        self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, limits=self.limits)
         self.protocol.connection_made(self.wire)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
@@ -246,16 +245,17 @@ async def test_a_line_that_is_continued_is_not_removed() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_head_that_is_kept_back_has_the_limits_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_head_that_is_kept_back_has_the_limits_of_others() -> None:
     long = Connection()
     await long.read(b"GET / HTTP/1.1\r\nHost: x\r\n", b"Long: " + b"x" * LONGEST_HEAD)
     assert (long.answers, long.wire.closed) == ([b"431"], True)
     await long.end()
-    monkeypatch.setattr(connection_timer, "HEAD_TIMEOUT_S", 0.0)
     slow = Connection()
     await slow.read(request("GET", "/c"), b"GET / HTT")
-    async with asyncio.timeout(30):
-        await slow.wire.ended.wait()
+    now = asyncio.get_running_loop().time()
+    slow.limits.look(now)
+    slow.limits.look(now + HEAD_S)
+    assert slow.wire.ended.is_set()
     assert slow.answers == [b"200", b"408"]
     await slow.end()
 

@@ -17,6 +17,7 @@ from tarry.connections.faults import MEMORY_FULL
 from tarry.errors import TarryError
 from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, BeanstalkCommand, ProtocolError, parse
 from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
+from tarry.programs.serving.connection_limits import Phase, PortLimits
 
 logger = logging.getLogger("tarry.beanstalk")
 CRLF = b"\r\n"
@@ -35,6 +36,10 @@ Found = tuple[BeanstalkCommand | bytes, bytes]
 class ConnectionHost(Protocol):
     """The server, as far as its connections know it."""
 
+    limits: PortLimits
+
+    @property
+    def needs_token(self) -> bool: ...
     def opened(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None: ...
     async def perform(self, connection: Connection, command: BeanstalkCommand, body: bytes) -> bytes: ...
@@ -50,6 +55,9 @@ class Connection(asyncio.Protocol):
         self.session: Session | None = None
         self.token: str | None = None
         """The token of its ``auth`` command."""
+        self.is_authorized = False
+        """Whether it has had a valid token, or a command that needs none."""
+        self.received = 0
         self._server = server
         self._max_job_size = max_job_size
         self._buffer = bytearray()
@@ -72,11 +80,14 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
+        self.received += len(data)
         if self._task is None:
             self._work()
         elif len(self._buffer) > READ_AHEAD and not self._reading_paused:
             self._reading_paused = True
             self.transport.pause_reading()
+        if not self.is_authorized:
+            self._server.limits.note_stranger(self, requests=int(self.is_busy))
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still read the replies to what it has sent."""
@@ -99,6 +110,19 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()
         self._server.closed(self, self._task)
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def phase(self) -> Phase:
+        """Its phase. While it has reserved jobs it is not idle: they would be given back."""
+        if self.token is None and self._server.needs_token:
+            return Phase.HEAD
+        return Phase.ANSWER if self.is_busy or (self.session is not None and self.session.reserved) else Phase.IDLE
+
+    def end(self, error: Exception, *, at_once: bool) -> None:  # noqa: ARG002  # the protocol has no words for it
+        """Ends it: it has not sent ``auth`` in time, or its file is needed."""
+        self.transport.abort()
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,6 +157,10 @@ class Connection(asyncio.Protocol):
                 self.transport.write(reply)
                 if not self._writable.is_set():
                     await self._writable.wait()
+                if not self.is_authorized:
+                    await asyncio.sleep(
+                        0
+                    )  # a refusal takes no wait: thousands of them in one read would stop all others
                 found = found or self._next()
         finally:
             self._task = None

@@ -24,7 +24,8 @@ from tarry.programs.beanstalk.server_state import ServerState
 from tarry.programs.beanstalk.session import CLOSE, DRAINING, Session
 from tarry.programs.beanstalk.tubes import Tubes
 from tarry.programs.serving.authorization import Credential, TokenBucket
-from tarry.programs.serving.listener import WITHOUT_TOKENS, is_loopback, max_file_number, open_listener
+from tarry.programs.serving.connection_limits import PortLimits
+from tarry.programs.serving.listener import WITHOUT_TOKENS, is_loopback, open_listener
 from tarry.programs.serving.problems import Forbidden, NoToken
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class BeanstalkServer:
         self.settings = settings
         self.state = ServerState(settings.max_job_size, lambda: self.sessions)
         self._app = app
-        self._most_files = max_file_number()
+        self.limits = PortLimits(app.files)
         self._connections: dict[Connection, None] = {}
         self._tubes: dict[str, Tubes] = {}
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -108,18 +109,20 @@ class BeanstalkServer:
         """Drains: no new connections, no new jobs, no more waiting."""
         if self.state.draining:
             return
-        self.state.draining = True
+        self.state.draining = self.limits.is_draining = True
+        self._settle_until = time.monotonic() + SETTLE_S
         if self._listening is not None:
             self._listening.close()
         for connection in list(self._connections):
-            if connection.session is not None:
+            if not connection.is_authorized:
+                connection.transport.abort()
+            elif connection.session is not None:
                 connection.session.interrupt(DRAINING)
 
     async def close(self) -> None:
-        """Lets connections settle their jobs for some seconds, then closes them and releases what they have left."""
+        """Lets connections settle their jobs for some seconds from ``stop`` on, then closes them and releases what they have left."""
         self.stop()
-        until = time.monotonic() + SETTLE_S
-        while self._connections and time.monotonic() < until:
+        while self._connections and time.monotonic() < self._settle_until:
             for connection in list(self._connections):
                 if not connection.is_busy and not (connection.session and connection.session.reserved):
                     connection.transport.close()
@@ -142,7 +145,7 @@ class BeanstalkServer:
     def opened(self, connection: Connection) -> None:
         """Counts a connection, or refuses it if there are too many or the server drains."""
         found = connection.transport.get_extra_info("socket")
-        if self.state.draining or (found is not None and found.fileno() >= self._most_files):
+        if self.state.draining or not self.limits.admit(connection):
             connection.transport.abort()
             return
         self.state.accepted += 1
@@ -158,6 +161,7 @@ class BeanstalkServer:
     def closed(self, connection: Connection, running: asyncio.Task[None] | None) -> None:
         """Releases what the connection had reserved."""
         self._connections.pop(connection, None)
+        self.limits.remove(connection)
         if running is None and connection.session is not None and not connection.session.reserved:
             connection.session.end()
         elif running is not None or connection.session is not None:
@@ -236,8 +240,14 @@ class BeanstalkServer:
             await connection.session.give_back()
             connection.session.end()
         connection.token = text
+        self._trust(connection)
         self._begin(connection, credential.namespace)
         return AUTHORIZED
+
+    def _trust(self, connection: Connection) -> None:
+        if not connection.is_authorized:
+            connection.is_authorized = True
+            self.limits.authorize(connection)
 
     async def _authorize(self, connection: Connection, name: str) -> None:
         """Raises ``NoToken`` or ``Forbidden``. A token's limits make the connection wait."""
@@ -246,6 +256,7 @@ class BeanstalkServer:
                 await self._app.authorizer.detect_first_token()
             if self.needs_token or connection.session is None:
                 raise NoToken
+            self._trust(connection)
             return
         async with connection.admission:
             await self._authorize_by_token(connection, name)

@@ -272,7 +272,7 @@ async def _serve(
         if (queue := composition.dialects.delayed_message) is not None:
             # raises if tarry does not speak the codec of this version
             app.clients[settings.namespaces[0]].delayed_queue(queue).verbs.context.require_codec()
-        server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
+        server = http_server.make_server(app, tls=tls, files=app.files)  # first: it raises for bad files
         opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
         with opened as listener:
             app.require_tokens(await http_server.check_tokens(app, without=without_tokens), later=not without_tokens)

@@ -36,6 +36,7 @@ from tarry.programs.dashboard.page_request import NamespaceLink, NotFound, PageH
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Download, Section, actions, downloads, sections
 from tarry.programs.dashboard.sign_in import sign_in, sign_out
+from tarry.programs.serving.connection_limits import connection_of
 
 logger = logging.getLogger("tarry")
 ANSWER_TIMEOUT_S = 3.0
@@ -205,6 +206,7 @@ class Dashboard:
                         request, 403, "You have no access to this dashboard", "Ask the people who run it for access."
                     )
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
+            connection_of(request.scope).authorize()
             if act and role != "admin":
                 return self.error_page(
                     request, 403, MAY_NOT_ACT, "This needs a token of the scope admin, or the role admin."

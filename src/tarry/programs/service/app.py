@@ -27,6 +27,7 @@ from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.authorization import Authorizer
+from tarry.programs.serving.connection_limits import FileShares, connection_of
 from tarry.programs.serving.namespace_clients import NamespaceClients, OpenClient
 from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, UnservedRoute, WrongMethod, problem_of
 from tarry.wire.schemas import NOTHING
@@ -58,6 +59,7 @@ class ServiceApp:
         """All queues that it moves, including those of what is mounted."""
         self.authorizer = Authorizer(settings, self.clients, self._first_token)
         self.metrics = Metrics()
+        self.files = FileShares()
         self.draining = False
         self.version = __version__
         self.parts: dict[type, Any] = {}
@@ -251,6 +253,8 @@ class ServiceApp:
         route = request.route
         query = request.query()
         request.namespace, request.credential = await self.authorizer.authorize(route, request.headers, query)
+        if route.scopes:
+            connection_of(request.scope).authorize()
         if route.query_model is not None:
             request.query_model = route.decode_query(query)
         elif query:

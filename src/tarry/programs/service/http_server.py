@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
-from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, max_file_number, write_line
+from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, write_line
 
 if TYPE_CHECKING:
     import uvicorn
 
     from tarry.programs.service.app import ServiceApp
+    from tarry.programs.serving.connection_limits import FileShares
 
 MISSING_EXTRA = "The service needs more than the library: pip install 'tarry[http]'."
-KEEP_ALIVE_S = 75
-"""How long an idle connection is kept between two requests."""
 GC_THRESHOLD = 10_000
 """How many new objects trigger the cyclic garbage collector; 64 requests at once make some thousand."""
 
@@ -51,12 +50,12 @@ def require_extra() -> None:
     del httptools, prometheus_client, uvicorn
 
 
-def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Server:
-    """The HTTP server of a service; ``serve`` handles its signals."""
+def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShares | None = None) -> uvicorn.Server:
+    """The HTTP server of a service; ``serve`` handles its signals. It shares the files with the other ports of its process."""
     import uvicorn
 
-    from tarry.programs.service.open_files import OpenFileLimit
     from tarry.programs.service.protocol import HTTPProtocol
+    from tarry.programs.serving.connection_limits import IDLE_S, FileShares, PortLimits
 
     class SignalFreeServer(uvicorn.Server):
         @contextlib.contextmanager
@@ -65,7 +64,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
 
     config = uvicorn.Config(
         app,
-        http=partial(HTTPProtocol, open_file_limit=OpenFileLimit(max_file_number())),  # type: ignore[arg-type]  # a class of its own
+        http=partial(HTTPProtocol, limits=PortLimits(files or FileShares())),  # type: ignore[arg-type]  # a class of its own
         ws="none",
         lifespan="off",
         log_config=None,
@@ -73,7 +72,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=round(GRACE_S),
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=IDLE_S,
         proxy_headers=False,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,

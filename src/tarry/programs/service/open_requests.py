@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import Any
 
-from tarry.programs.service.responses import HOLD
+from tarry.programs.serving.connection_limits import EXTENSION, PortLimits
 
 MOST_BEHIND = 64 << 10
 """How many bytes are read behind an open response."""
@@ -29,9 +29,12 @@ class OpenRequests(deque[Any]):
     _keeps_alive = True
     """Whether the newest may leave the connection open."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    _is_authorized = False
+
+    def __init__(self, connection: Any, limits: PortLimits) -> None:
         super().__init__()
-        self._transport = transport
+        self._connection, self._limits, transport = connection, limits, connection.transport
+        self._transport: asyncio.Transport = transport
         self.write, self.is_closing = transport.write, transport.is_closing  # for cycles this is the transport
 
     def close(self) -> None:
@@ -42,7 +45,7 @@ class OpenRequests(deque[Any]):
     def add(self, cycle: Any) -> None:
         self.append(cycle)
         cycle.transport, self._keeps_alive, cycle.keep_alive = self, cycle.keep_alive, False
-        cycle.scope["extensions"] = {HOLD: self.hold}
+        cycle.scope["extensions"] = {EXTENSION: self}
         if self.is_held:
             self.leave()
 
@@ -54,6 +57,14 @@ class OpenRequests(deque[Any]):
     def remove_answered(self) -> None:
         self.popleft()
         self._size_behind = 0
+        if not self._is_authorized:
+            self._limits.note_stranger(self._connection, requests=len(self))
+
+    def authorize(self) -> None:
+        """A request has a valid token, or is permitted where none is needed."""
+        if not self._is_authorized:
+            self._is_authorized = True
+            self._limits.authorize(self._connection)
 
     def abandon_broken(self) -> bool:
         """Whether the error in a body can be answered in place of the only request's response, which then is not sent."""
@@ -92,8 +103,11 @@ class OpenRequests(deque[Any]):
             cycle.disconnected = True
             cycle.message_event.set()
 
-    def limit_reading(self, size: int, flow: Any) -> None:
+    def note_read(self, size: int) -> None:
         """Counts what was read, and stops reading when too much came behind an open response."""
         if len(self) > 1:
             self._size_behind += size
+            flow = self._connection.flow
             (flow.pause_reading if self._size_behind > MOST_BEHIND else flow.resume_reading)()
+        if not self._is_authorized:
+            self._limits.note_stranger(self._connection, requests=len(self))

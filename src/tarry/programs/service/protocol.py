@@ -18,15 +18,16 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tarry.errors import BadInput
-from tarry.programs.service.connection_timer import ConnectionTimer, Phase
 from tarry.programs.service.heads import LONGEST_HEAD, fault_of
-from tarry.programs.service.open_files import OpenFileLimit
 from tarry.programs.service.open_requests import MOST_OPEN, OpenRequests
 from tarry.programs.service.upgrade_offers import UpgradeOffers
-from tarry.programs.serving.problems import MEDIA, LongHead, TooSlow, problem_of
+from tarry.programs.serving.connection_limits import Phase, PortLimits
+from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, problem_of
 
 MOST_DROPPED = 16 << 20
 """How many bytes are dropped after the last response, so that a client that still sends can read it."""
+HEALTH = (b"/healthz", b"/readyz")
+"""Answered on surplus connections too: a busy service is not dead."""
 _logger = logging.getLogger("uvicorn.error.connections")
 _logger.setLevel(logging.ERROR)  # no log lines about malformed requests; only about errors in here
 
@@ -36,29 +37,27 @@ class HTTPProtocol(HttpToolsProtocol):
 
     _is_between, _is_surplus = True, False
     """Whether the parser stands between two messages; whether the connection is one too many."""
-    _head_size = 0
-    """How many bytes came since the last head or part of a body."""
+    _head_size = received = 0
+    """How many bytes came since the last head or part of a body, and in all."""
     _refusal: Exception | None = None
 
-    def __init__(self, *args: Any, open_file_limit: OpenFileLimit, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, limits: PortLimits, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.logger, self._open_file_limit = _logger, open_file_limit
-        self._offers, self._timer = UpgradeOffers(), ConnectionTimer(self.loop, self._time_out)
+        self.logger, self._limits, self._offers = _logger, limits, UpgradeOffers()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._open = OpenRequests(transport)
-        self._is_surplus = self._open_file_limit.is_over(self, transport)
-        self._timer.enter(self._phase())
+        self._open = OpenRequests(self, self._limits)
+        self._is_surplus = not self._limits.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.tell_gone()
         super().connection_lost(exc)
-        self._timer.stop()
-        self._open_file_limit.forget(self)
+        self._limits.remove(self)
 
     def data_received(self, data: bytes) -> None:
         self._head_size += len(data)
+        self.received += len(data)
         if self._open.is_last:
             if self._head_size > MOST_DROPPED:
                 self.transport.abort()
@@ -68,8 +67,7 @@ class HTTPProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head_size > LONGEST_HEAD:
             self.refuse(LongHead())
-        self._open.limit_reading(len(data), self.flow)
-        self._timer.enter(self._phase())
+        self._open.note_read(len(data))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -79,7 +77,9 @@ class HTTPProtocol(HttpToolsProtocol):
         parser: Any = self.parser  # none after the end
         version, upgrades = parser.get_http_version(), parser.should_upgrade()
         fault = fault_of(version, self.url, self.headers, size=self._head_size, upgrades=upgrades)
-        fault = self._open_file_limit.fault_of(self, self.url) or fault
+        is_ahead = len(self._open) > 0 and self._limits.serves_no_more_ahead
+        if is_ahead or (self._is_surplus and self.url.partition(b"?")[0] not in HEALTH):
+            fault = TooManyConnections()
         if len(self._open) >= MOST_OPEN:
             fault = BadInput(f"request: {MOST_OPEN} requests of this connection wait for their answers.")
         if fault is not None:
@@ -105,7 +105,6 @@ class HTTPProtocol(HttpToolsProtocol):
             self.transport.close()
         elif not self._open and not self.transport.is_closing() and (self._open.is_last or self.cycle.more_body):
             self._end()
-        self._timer.enter(self._phase())
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(self._refusal or BadInput(f"request: {msg}"))
@@ -130,24 +129,28 @@ class HTTPProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
             self._open.end_sending()
 
-    def _phase(self) -> Phase:
-        if self._open or self.transport.is_closing():
-            return Phase.RESPONSE
-        if self._open.is_last:
-            return Phase.LAST
-        cycle: Any = self.cycle  # none before the first request
-        return Phase.HEAD if self._head_size or cycle is None else Phase.IDLE
+    @property
+    def phase(self) -> Phase:
+        """Its phase. It waits for the rest of a body only while the service wants it."""
+        if self._open and not self.transport.is_closing():
+            wants_more = self._open.lack_a_body() and not self._open.is_held and not self.flow.read_paused
+            return Phase.BODY if wants_more else Phase.ANSWER
+        has_begun = self._head_size or self.cycle is None  # none before the first request
+        return Phase.LAST if self._open.is_last else Phase.HEAD if has_begun else Phase.IDLE
 
-    def _time_out(self) -> None:
-        if self._timer.phase is Phase.HEAD and self._head_size:
-            self.refuse(TooSlow())
-            self._timer.enter(self._phase())
+    def end(self, error: Exception, *, at_once: bool) -> None:
+        """Ends it. A request that has come in part is answered with the error, if nothing was answered yet."""
+        self._is_surplus = self._is_surplus or at_once
+        phase, unread = self.phase, self.transport.get_write_buffer_size()
+        if not unread and (phase is Phase.BODY or (phase is Phase.HEAD and self._head_size)):
+            self.refuse(error)
         else:
-            self.timeout_keep_alive_handler()
+            self._open.tell_gone()
+            (self.transport.abort if unread else self.transport.close)()
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Closes the connection, even if the client does not read the response."""
-        (self.transport.abort if self.transport.get_write_buffer_size() else self.transport.close)()
+    def shutdown(self) -> None:
+        self._limits.is_draining = True
+        super().shutdown()
 
 
 def _answer_of(error: Exception) -> bytes:

@@ -13,8 +13,8 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.service import idempotency
-from tarry.programs.service.responses import HOLD
-from tarry.programs.serving.problems import Draining, NoToken, TooLarge, TooSlow, WrongCoding
+from tarry.programs.serving.connection_limits import connection_of
+from tarry.programs.serving.problems import Draining, NoToken, TooLarge, WrongCoding
 from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from tarry.programs.serving.namespace_clients import NamespaceClients
     from tarry.wire.bodies import Body
 
-BODY_TIMEOUT_S = 60.0
-"""A body must arrive within this time."""
-CHUNK_TIMEOUT_S = 30.0
-"""The next part of a body must arrive within this time."""
 UTF_8 = ("", "utf-8", "utf8", "us-ascii")
 """Charsets of UTF-8, or a part of it."""
 PLAIN = (b"", b"identity")
@@ -39,13 +35,6 @@ R = TypeVar("R")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-
-NO_EXTENSIONS: dict[str, Any] = {}
-
-
-def _hold_nowhere(begins: bool) -> None:
-    """Holds a request at an HTTP server that need not know."""
 
 
 class ClientGone(Exception):  # never sent: there is no client any more
@@ -179,8 +168,8 @@ class ServiceRequest:
                 raise BadInput(f"content-type: its charset is {charset[:40]!r}; send UTF-8, and leave the charset out.")
 
     async def read(self) -> bytes:
-        """Reads the body. Raises ``WrongCoding``, ``TooLarge``, ``TooSlow``; ``Draining`` if it has not arrived by then;
-        ``ClientGone`` if the client disconnects."""
+        """Reads the body. Raises ``WrongCoding``, ``TooLarge``; ``Draining`` if it has not arrived by then; ``ClientGone`` if the
+        client disconnects, or is too slow for the connection."""
         if b"content-encoding" in self.headers and any(
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
@@ -189,12 +178,9 @@ class ServiceRequest:
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
-        parts, size, until = list[bytes](), 0, 0.0
+        parts, size = list[bytes](), 0
         while True:
-            message = self._poll_message()
-            if message is None:
-                until = until or asyncio.get_running_loop().time() + BODY_TIMEOUT_S
-                message = await self._next_message(until)
+            message = self._poll_message() or await self._next_message()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             part = message.get("body", b"")
@@ -239,13 +225,13 @@ class ServiceRequest:
         """Awaits work that may take long; cancels it when the client disconnects or the service drains."""
         task = asyncio.ensure_future(work)
         disconnect = asyncio.ensure_future(self._wait_for_disconnect())
-        hold = self.scope.get("extensions", NO_EXTENSIONS).get(HOLD, _hold_nowhere)
-        hold(True)
+        connection = connection_of(self.scope)
+        connection.hold(True)
         with self.app.cancelled_on_drain(task):
             try:
                 await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                hold(False)
+                connection.hold(False)
                 gone = disconnect.done()
                 disconnect.cancel()
                 if not task.done():
@@ -275,15 +261,12 @@ class ServiceRequest:
         receiving.close()
         return None
 
-    async def _next_message(self, until: float) -> Message:
-        """Waits for the next message of the HTTP server. Raises ``TooSlow``, ``Draining``."""
+    async def _next_message(self) -> Message:
+        """Waits for the next message of the HTTP server. Raises ``Draining``."""
         task: Any = asyncio.current_task()
         with self.app.cancelled_on_drain(task):
             try:
-                async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + CHUNK_TIMEOUT_S)):
-                    return await self._receive()
-            except TimeoutError:
-                raise TooSlow from None
+                return await self._receive()
             except asyncio.CancelledError:
                 if not self.app.draining:
                     raise

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
-HOLD = "tarry.hold"
-"""The extension of ASGI by which the service tells ``HTTPProtocol`` that it begins to hold a request, or ends to:
-``hold(begins)``."""
 NO_CONTENT = 204
 Headers = Sequence[tuple[bytes, bytes]]
 

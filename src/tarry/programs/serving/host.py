@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from tarry.programs.serving.authorization import Authorizer, TokenSettings
+    from tarry.programs.serving.connection_limits import FileShares
     from tarry.programs.serving.namespace_clients import NamespaceClients
 
 
@@ -34,6 +35,8 @@ class ServiceHost(Protocol):
     """Objects whose ``stop`` is called when the service drains."""
     on_close: list[Callable[[], Awaitable[None]]]
     """Functions that are awaited before the clients are closed."""
+    files: FileShares
+    """The files that the connections of all ports may have."""
 
     @property
     def settings(self) -> HostSettings: ...

@@ -11,6 +11,9 @@ from tarry.errors import BadInput
 
 SPARE_FILES = 128
 """File descriptors kept free for connections to servers, and for connections accepted but not yet counted; at most a quarter."""
+SEND_BUFFER = 256 << 10
+"""How many bytes that a client has not read the kernel keeps for a connection; by default some megabytes, and for pipelined requests
+that many answers are made at once."""
 GRACE_S = 10.0
 """How long requests may still run after the port is closed."""
 WITHOUT_TOKENS = (
@@ -28,6 +31,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         raise BadInput(f"host: {host!r} is not an address of this machine: {fault}.") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # connections inherit it
         listener.bind(place)
         listener.listen(2048)
     except OSError as fault:

@@ -82,7 +82,7 @@ class TooLarge(HTTPError):
 
 
 class TooSlow(HTTPError):
-    """The request came too slowly. Its line and headers have 10 s; its body has a minute, half a minute for each piece."""
+    """The request came too slowly. Its line and headers have 10 s, all of it 30 s; a body may take longer while 4 KiB a second come."""
 
     code, status = "too_slow", 408
 

@@ -12,6 +12,7 @@ import msgspec
 from tarry.programs.service.request import ClientGone
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.connection_limits import connection_of
 from tarry.programs.sqs import query_protocol, signature
 from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
@@ -110,6 +111,7 @@ def _check_signature(request: ServiceRequest, caller: SignedCaller, body: bytes)
 async def _perform(
     request: ServiceRequest, caller: SignedCaller | None, action: str, given: dict[str, Any], *, strings_only: bool
 ) -> Any:
+    connection_of(request.scope).authorize()
     if action in UNSUPPORTED:
         raise SqsError("UnsupportedOperation", f"{action} is not supported by this service.")
     handler, model, _ = OPERATIONS[action]
