@@ -35,9 +35,9 @@ class Service:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def service(url: str, *words: str) -> AbstractContextManager[Service]:
-    """``tarry serve`` on a server, as users run it."""
-    return _started("tarry", "serve", "--port", "0", "--url", url, "--drain", "0s", *words)
+def service(url: str, *words: str, files: int | None = None) -> AbstractContextManager[Service]:
+    """``tarry serve`` on a server, as users run it; it may open so many ``files``."""
+    return _started("tarry", "serve", "--port", "0", "--url", url, "--drain", "0s", *words, files=files)
 
 
 def bare_service(url: str) -> AbstractContextManager[Service]:
@@ -46,8 +46,10 @@ def bare_service(url: str) -> AbstractContextManager[Service]:
 
 
 @contextmanager
-def _started(*words: str) -> Iterator[Service]:
+def _started(*words: str, files: int | None = None) -> Iterator[Service]:
     command = [sys.executable, "-m", *words]
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert child.stderr is not None

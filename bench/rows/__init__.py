@@ -12,6 +12,7 @@ from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
 from bench.rows.doctor import doctor
+from bench.rows.hostile import hostile
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -52,4 +53,5 @@ ROWS: dict[str, Row] = {
     "doctor": doctor,
     "service": service,
     "beanstalk": beanstalk,
+    "hostile": hostile,
 }
