@@ -14,7 +14,18 @@ from bench.results import Reading, Result, Target
 from bench.rows import ROWS
 
 pytestmark = pytest.mark.slow
-COSTLY = ("burst", "cluster", "hearing", "lateness", "locks", "map_cache", "queue_movers", "service", "worker")
+COSTLY = (
+    "burst",
+    "cluster",
+    "hearing",
+    "hostile",
+    "lateness",
+    "locks",
+    "map_cache",
+    "queue_movers",
+    "service",
+    "worker",
+)
 """These rows start processes, Clusters or ZooKeeper, or wait in real time."""
 
 
