@@ -167,14 +167,14 @@ class ServiceRequest:
             if charset not in UTF_8:
                 raise BadInput(f"content-type: its charset is {charset[:40]!r}; send UTF-8, and leave the charset out.")
 
-    async def read(self) -> bytes:
-        """Reads the body. Raises ``WrongCoding``, ``TooLarge``; ``Draining`` if it has not arrived by then; ``ClientGone`` if the
-        client disconnects, or is too slow for the connection."""
+    async def read(self, limit: int | None = None) -> bytes:
+        """Reads the body, of at most ``limit`` bytes where the service takes more. Raises ``WrongCoding``, ``TooLarge``;
+        ``Draining`` if it has not arrived by then; ``ClientGone`` if the client disconnects, or is too slow for the connection."""
         if b"content-encoding" in self.headers and any(
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
             raise WrongCoding
-        most = self.app.settings.max_request_body
+        most = min(self.app.settings.max_request_body, limit or self.app.settings.max_request_body)
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_to_bytes
 from xml.sax.saxutils import escape
 
+from tarry.programs.sqs import limits
 from tarry.programs.sqs.faults import SqsError
 
 MOST_FIELDS = 5_000
+LONGEST_NAME = 300
+"""Bytes of a parameter's name, as it is sent."""
+PER_FIELD = 64
+"""The cost of a field besides its bytes, in bytes."""
 NAMESPACE = "http://queue.amazonaws.com/doc/2012-11-05/"
 _LISTS = {
     "AttributeName": "AttributeNames",
@@ -41,14 +46,20 @@ _PAIRS = {
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parse(body: bytes) -> tuple[str, dict[str, Any]]:
-    """The action, and its parameters as the JSON protocol has them. Raises ``SqsError``."""
-    try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
-    except ValueError:
-        raise SqsError("MalformedQueryString", "The query string is malformed.") from None
+async def parse(body: bytes) -> tuple[str, dict[str, Any]]:
+    """The action, and its parameters as the JSON protocol has them. Raises ``SqsError``. The event loop runs between the steps."""
+    limits.check_decoded(len(body) - 2 * await limits.count(body, b"%"))
+    if await limits.count(body, b"&") >= MOST_FIELDS:
+        raise SqsError("MalformedQueryString", "The query string is malformed.")
     tree: dict[str, Any] = {}
-    for name, value in pairs:
+    steps = limits.Steps()
+    for field in body.split(b"&"):
+        raw, _, rest = field.partition(b"=")
+        if not field:
+            continue
+        if len(raw) > LONGEST_NAME:
+            raise SqsError("MalformedQueryString", "The query string is malformed.")
+        name, value = await _decoded(raw, steps), await _decoded(rest, steps)
         parts = name.split(".")
         node = tree
         for part in parts[:-1]:
@@ -66,6 +77,22 @@ def parse(body: bytes) -> tuple[str, dict[str, Any]]:
     if action == "CreateQueue" and "Tags" in found:
         found["tags"] = found.pop("Tags")  # the model's own spelling
     return action, found
+
+
+async def _decoded(raw: bytes, steps: limits.Steps) -> str:
+    """A name or a value of a form, decoded step by step."""
+    raw, parts, at = raw.replace(b"+", b" "), list[bytes](), 0
+    while at < len(raw) or not parts:
+        end = at + limits.STEP
+        cut = raw.find(b"%", end - 2, end)  # an escape stays whole
+        end = cut if at < cut else end
+        parts.append(unquote_to_bytes(raw[at:end]))
+        at = end
+        await steps.take(len(parts[-1]) + PER_FIELD)
+    try:
+        return b"".join(parts).decode()
+    except UnicodeDecodeError:
+        raise SqsError("MalformedQueryString", "The query string is malformed.") from None
 
 
 def _named(tree: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,7 @@ from tarry.programs.service.request import ClientGone
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.connection_limits import connection_of
-from tarry.programs.sqs import query_protocol, signature
+from tarry.programs.sqs import limits, query_protocol, signature
 from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN
@@ -40,14 +41,17 @@ async def call(request: ServiceRequest) -> Response:
         if as_json:
             action = _target(request)
             _check_operation(request, caller, action)
-        body = await request.read()
-        if caller is not None:
-            _check_signature(request, caller, body)
-        request.check_charset()
-        if as_json:
-            given = _parse_json(body)
-        else:
-            action, given = query_protocol.parse(body)
+        large = request.app.shared_part(limits.LargeRequests)
+        with large.one(request.headers.get(b"content-length")):
+            body = await request.read(limits.MOST_ON_THE_WIRE)
+            if caller is not None:
+                await _check_signature(request, caller, body)
+            request.check_charset()
+            if as_json:
+                given = await _parse_json(body)
+            else:
+                action, given = await query_protocol.parse(body)
+        if not as_json:
             _check_operation(request, caller, action)
         answer = await _perform(request, caller, action, given, strings_only=not as_json)
     except ClientGone:
@@ -95,7 +99,7 @@ def _check_operation(request: ServiceRequest, caller: SignedCaller | None, actio
         request.app.authorizer.check_scopes(caller.credential, scopes)
 
 
-def _check_signature(request: ServiceRequest, caller: SignedCaller, body: bytes) -> None:
+async def _check_signature(request: ServiceRequest, caller: SignedCaller, body: bytes) -> None:
     """Checks the signature, and takes the namespace of its token."""
     scope, found = request.scope, caller.credential
     raw = scope.get("raw_path")
@@ -103,7 +107,10 @@ def _check_signature(request: ServiceRequest, caller: SignedCaller, body: bytes)
     sent = signature.SignedRequest(
         scope["method"], path, scope["query_string"].decode("latin-1"), request.headers, body
     )
-    signature.check(caller.signature, sent, found.token.record.hash)
+    if len(body) > limits.LARGE:  # a hash of so much runs beside the event loop
+        await asyncio.to_thread(signature.check, caller.signature, sent, found.token.record.hash)
+    else:
+        signature.check(caller.signature, sent, found.token.record.hash)
     request.app.authorizer.count_call(found)
     request.namespace, request.credential = found.namespace, found
 
@@ -145,7 +152,8 @@ def _namespace(given: dict[str, Any]) -> str:
     return unquote(parts[-2]) if len(parts) > 2 else ""
 
 
-def _parse_json(body: bytes) -> dict[str, Any]:
+async def _parse_json(body: bytes) -> dict[str, Any]:
+    await limits.check_json(body)
     try:
         return msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
