@@ -31,7 +31,7 @@ def test_it_is_served_only_where_it_is_asked_for(start: Start) -> None:  # noqa:
 
 def test_a_process_with_the_dialect(start: Start, valkey_url: str) -> None:  # noqa: F811
     surroundings = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": "sqs-process"}
-    line = [sys.executable, "-m", "tarry", "token", "create", "--scope", "admin", "--json"]
+    line = [sys.executable, "-m", "tarry", "token", "create", "--scope", "admin", "--sqs", "--json"]
     made = subprocess.run(line, capture_output=True, text=True, env=surroundings, timeout=LONGEST_S, check=True)
     token: dict[str, Any] = json.loads(made.stdout)
     running = start("--namespace", "sqs-process", "--dialect", "sqs", "--drain", "0s")

@@ -22,6 +22,7 @@ from tarry.verbs.codecs import JSON
 from until import LONGEST_S, until
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+KEY = f"AWS4{SECRET}".encode()
 STAMP = "20150830T123600Z"
 FORM = {b"content-type": b"application/x-www-form-urlencoded"}
 TRIMMED = {b"my-header1": b" value1", b"my-header2": b' "a   b   c"'}
@@ -53,13 +54,13 @@ def signed(headers: dict[bytes, bytes], digest: str, scope: str = "20150830/us-e
 def test_awss_vectors(method: str, query: str, headers: dict[bytes, bytes], body: bytes, digest: str) -> None:
     given = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode(), **headers}
     request = signature.SignedRequest(method, "/", query, given, body)
-    signature.check(signed(given, digest), request, SECRET)
+    signature.check(signed(given, digest), request, KEY)
     for wrong in (signed(given, "0" * 64), signed(given, "ü")):
         with pytest.raises(SqsError, match="does not match"):
-            signature.check(wrong, request, SECRET)
+            signature.check(wrong, request, KEY)
     other = signature.SignedRequest(method, "/", query, given, body + b"x")
     with pytest.raises(SqsError, match="does not match"):
-        signature.check(signed(given, digest), other, SECRET)
+        signature.check(signed(given, digest), other, KEY)
 
 
 SQS = "20150830/moon/sqs"
@@ -95,10 +96,10 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
     sqs: Any, queue: str, running_service: RunningService, namespace: str
 ) -> None:
     client = running_service.app.clients[namespace]
-    _, id, record = tokens.create_token(os.urandom, ("consume",))
+    text, id, record = tokens.create_token(os.urandom, ("consume",), sqs=True)
     running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
     running_service.call(running_service.app.require_tokens, True)
-    revoked = boto(running_service.url, id, record.hash)
+    revoked = boto(running_service.url, id, tokens.sqs_secret_key(text))
     assert receive(revoked, queue, WaitTimeSeconds=0) == [], "the service knows the token"
     until(lambda: not running_service.app.held_requests, "the end of earlier requests")
     with ThreadPoolExecutor() as pool:
@@ -120,14 +121,14 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
     revoked.close()
 
 
-def test_a_tokens_id_and_hash_sign_requests(
+def test_a_tokens_id_and_derived_key_sign_requests(
     sqs: Any, queue: str, running_service: RunningService, namespace: str
 ) -> None:
     client, keys = running_service.app.clients[namespace], {}
     for scope in tokens.SCOPES:
-        _, id, record = tokens.create_token(os.urandom, (scope,))
+        text, id, record = tokens.create_token(os.urandom, (scope,), sqs=True)
         running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
-        keys[scope] = boto(running_service.url, id, record.hash)
+        keys[scope] = boto(running_service.url, id, tokens.sqs_secret_key(text))
     running_service.call(running_service.app.require_tokens, True)
     keys["produce"].send_message(QueueUrl=queue, MessageBody="x")
     (message,) = receive(keys["consume"], queue)
@@ -162,7 +163,7 @@ def test_a_request_is_refused_before_the_first_byte_of_its_body(
     """Only the head is sent: an answer shows that no byte of the body was waited for."""
     client, ids = running_service.app.clients[namespace], {}
     for scope in ("produce", "consume"):
-        _, ids[scope], record = tokens.create_token(os.urandom, (scope,))
+        _, ids[scope], record = tokens.create_token(os.urandom, (scope,), sqs=True)
         running_service.run(client.engine.run(tokens.store_token(namespace, ids[scope], record)))
     running_service.call(running_service.app.require_tokens, True)
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
@@ -204,3 +205,22 @@ def test_a_request_is_refused_before_the_first_byte_of_its_body(
         )
         whole.sendall(f"{head}Authorization: AWS4-HMAC-SHA256 {digest}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         assert b"403" in whole.recv(1000).partition(b"\r\n")[0], "a wrong signature is seen with the body"
+
+
+def test_a_stored_hash_signs_nothing_and_a_token_not_made_for_sqs_neither(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str
+) -> None:
+    client = running_service.app.clients[namespace]
+    for made_for_sqs in (True, False):
+        text, id, record = tokens.create_token(os.urandom, ("admin",), sqs=made_for_sqs)
+        running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+        running_service.call(running_service.app.require_tokens, True)
+        secret = tokens.sqs_secret_key(text)
+        assert secret not in (record.hash, record.sqs)
+        for stored in (record.hash, record.sqs or "x", text, text.rpartition("_")[2]):
+            thief = boto(running_service.url, id, stored)
+            assert refused(thief.purge_queue, QueueUrl=queue) in ("SignatureDoesNotMatch", "InvalidClientTokenId")
+            thief.close()
+        if not made_for_sqs:
+            assert record.sqs == ""
+            assert refused(boto(running_service.url, id, secret).list_queues) == "InvalidClientTokenId"

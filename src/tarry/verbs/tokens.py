@@ -7,12 +7,15 @@
 Only the SHA-256 of those bits is stored. A slow hash, as for passwords, would add nothing, for 2^256 values cannot be tried
 anyway; and it would cost every request some milliseconds.
 
-Clients of SQS sign their requests: the token's id is their access key, the stored SHA-256 their secret key. So a reader of this
-table can sign requests of theirs (decision 0063).
+Clients of SQS sign their requests: the token's id is their access key, an HMAC of its secret their secret key. Of a token that was
+created for SQS the key that checks these signatures is stored, too: HMAC-SHA256 hashes a key of more than 64 bytes, and this is the
+hash. It is neither the token nor the secret key, and opens no other route; but a reader of this table can compute signatures of SQS
+requests with it (decision 0063). Of any other token nothing is stored that signs.
 """
 
 from __future__ import annotations
 
+import hmac
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
@@ -46,6 +49,8 @@ class Record(msgspec.Struct, frozen=True):
     """Calls per second, in each service process; ``None``: no limit."""
     jobs: float | None = None
     """Jobs per second, added or popped."""
+    sqs: str = ""
+    """The key that checks its signatures of SQS requests, in hexadecimal digits; empty: it signs none."""
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -67,6 +72,7 @@ def create_token(
     *,
     calls: float | None = None,
     jobs: float | None = None,
+    sqs: bool = False,
 ) -> tuple[str, str, Record]:
     """Creates a token: its text, which is shown only once, its id and its record. Raises ``BadInput``."""
     unknown = [scope for scope in scopes if scope not in SCOPES]
@@ -79,7 +85,16 @@ def create_token(
             raise BadInput(f"{what}: {limit:g} a second; give a number above 0, or leave it out.")
     id, secret = random(8).hex(), urlsafe_b64encode(random(32)).decode().rstrip("=")
     chosen = cast("tuple[Scope, ...]", tuple(scope for scope in SCOPES if scope in scopes))
-    return f"{PREFIX}{id}_{secret}", id, Record(hash_of(secret), chosen, note, calls, jobs)
+    text = f"{PREFIX}{id}_{secret}"
+    checks = sha256(b"AWS4" + sqs_secret_key(text).encode()).hexdigest() if sqs else ""
+    return text, id, Record(hash_of(secret), chosen, note, calls, jobs, checks)
+
+
+def sqs_secret_key(text: str) -> str:
+    """The secret access key of a token for clients of SQS: an HMAC of its secret, 64 characters."""
+    parts = split_token(text)
+    assert parts is not None, "a token's text"
+    return hmac.digest(parts[1].encode(), b"tarry sqs", "sha256").hex()
 
 
 def hash_of(secret: str) -> str:

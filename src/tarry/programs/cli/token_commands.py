@@ -34,16 +34,19 @@ def create(
         float | None,
         typer.Option(metavar="N", help="Limit of jobs a second, in each service process.", show_default=False),
     ] = None,
+    sqs: Annotated[bool, typer.Option("--sqs", help="It is for clients of SQS, too: shows their two keys.")] = False,
 ) -> None:
     """Creates a token and shows it, this once."""
     from tarry.verbs import tokens
 
-    text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs)
+    text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs, sqs=sqs)
     session.client.engine.run(tokens.store_token(session.namespace, id, record))
     session.print_note(f"The token {id} of the namespace {session.namespace}; only a hash of it is stored.")
-    session.print_note(f"For clients of SQS: the access key is {id}, the secret key {record.hash}.")
-    data = {"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}
-    session.print_answer({**data, "secret_key": record.hash}, text)
+    data: dict[str, Any] = {"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}
+    if sqs:
+        data["secret_key"] = tokens.sqs_secret_key(text)
+        session.print_note(f"For clients of SQS: the access key is {id}, the secret key {data['secret_key']}.")
+    session.print_answer(data, text)
 
 
 @verb(name="list", within=token)

@@ -81,6 +81,9 @@ async def _identify(request: ServiceRequest) -> SignedCaller | None:
     found = await authorizer.find_credential(signed.access_key)
     if found is None:
         raise SqsError("InvalidClientTokenId", "The security token included in the request is invalid.", 403)
+    if not found.token.record.sqs:
+        told = "This token was not created for SQS; create one with `tarry token create --sqs`."
+        raise SqsError("InvalidClientTokenId", told, 403)
     signature.check_scope(signed, request.headers, time.time())
     return SignedCaller(found, signed)
 
@@ -107,10 +110,11 @@ async def _check_signature(request: ServiceRequest, caller: SignedCaller, body: 
     sent = signature.SignedRequest(
         scope["method"], path, scope["query_string"].decode("latin-1"), request.headers, body
     )
+    key = bytes.fromhex(found.token.record.sqs)
     if len(body) > limits.LARGE:  # a hash of so much runs beside the event loop
-        await asyncio.to_thread(signature.check, caller.signature, sent, found.token.record.hash)
+        await asyncio.to_thread(signature.check, caller.signature, sent, key)
     else:
-        signature.check(caller.signature, sent, found.token.record.hash)
+        signature.check(caller.signature, sent, key)
     request.app.authorizer.count_call(found)
     request.namespace, request.credential = found.namespace, found
 

@@ -95,9 +95,10 @@ def check_scope(signature: Signature, headers: Mapping[bytes, bytes], now: float
         )
 
 
-def check(signature: Signature, request: SignedRequest, secret: str) -> None:
-    """Raises ``SqsError`` if the request was not signed with the secret."""
-    right = sign(signature, _stamp(request.headers), request, secret)
+def check(signature: Signature, request: SignedRequest, key: bytes) -> None:
+    """Raises ``SqsError`` if the request was not signed with the key: ``AWS4`` and a secret key, or their SHA-256 if they are more than
+    64 bytes, which is the same to HMAC."""
+    right = sign(signature, _stamp(request.headers), request, key)
     if not hmac.compare_digest(right.encode(), signature.digest.encode()):
         raise SqsError("SignatureDoesNotMatch", _MISMATCH, 403)
 
@@ -106,10 +107,9 @@ def _stamp(headers: Mapping[bytes, bytes]) -> str:
     return headers.get(b"x-amz-date", b"").decode("latin-1")
 
 
-def sign(signature: Signature, stamp: str, request: SignedRequest, secret: str) -> str:
+def sign(signature: Signature, stamp: str, request: SignedRequest, key: bytes) -> str:
     """The signature that the request should have, in hexadecimal digits."""
     hashed = sha256(canonical_request(signature, request).encode()).hexdigest()
-    key = f"AWS4{secret}".encode()
     for part in (signature.date, signature.region, signature.service, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
     return hmac.digest(key, f"{ALGORITHM}\n{stamp}\n{signature.scope}\n{hashed}".encode(), "sha256").hex()
