@@ -10,7 +10,11 @@ from datetime import datetime, timezone
 from http.client import HTTPResponse
 from typing import Any
 
+import httpx
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from service.running_service import RunningService
 from sqs.conftest import boto
@@ -41,6 +45,7 @@ VECTORS = [
 ]
 
 
+FORM_TYPE = {"Content-Type": "application/x-www-form-urlencoded"}
 NOW = 1440938160.0
 
 
@@ -224,3 +229,23 @@ def test_a_stored_hash_signs_nothing_and_a_token_not_made_for_sqs_neither(
         if not made_for_sqs:
             assert record.sqs == ""
             assert refused(boto(running_service.url, id, secret).list_queues) == "InvalidClientTokenId"
+
+
+@pytest.mark.parametrize("named", ["", "a-call"], ids=["plain", "an invocation that is not signed"])
+def test_a_message_that_is_sent_again_with_the_same_signature_is_one(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str, named: str
+) -> None:
+    client = running_service.app.clients[namespace]
+    text, id, record = tokens.create_token(os.urandom, ("produce",), sqs=True)
+    running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+    running_service.call(running_service.app.require_tokens, True)
+    body = f"Action=SendMessage&MessageBody=hi&QueueUrl={queue}".encode()
+    request = AWSRequest("POST", f"{running_service.url}/sqs", data=body, headers=dict(FORM_TYPE))
+    SigV4Auth(Credentials(id, tokens.sqs_secret_key(text)), "sqs", "eu-central-1").add_auth(request)
+    sent = request.prepare()
+    for number in range(5):
+        more = {"amz-sdk-invocation-id": f"{named}{number}"} if named else {}
+        answer = httpx.post(sent.url, content=sent.body, headers={**dict(sent.headers.items()), **more})
+        assert answer.status_code == 200, answer.text
+    stats = running_service.run(client.topic("orders").stats())
+    assert stats.ready == 1

@@ -47,8 +47,6 @@ MOST_RECEIVES = 5
 """How often a change of visibility follows a message that is received again meanwhile."""
 SHORTEST_TTR = "1ms"
 """A visibility timeout of 0."""
-INVOCATION = b"amz-sdk-invocation-id"
-"""The header that names a call of an SDK: the same in each of its tries."""
 _LATE = ("timed out", "released")
 """Reasons why a receipt is stale while no other receiver has the message."""
 T = TypeVar("T")
@@ -144,8 +142,10 @@ class Entries(Params):
 class Call:
     """One call: the request, and what it says of its queue."""
 
-    def __init__(self, request: ServiceRequest, region: str, *, strings_only: bool) -> None:
+    def __init__(self, request: ServiceRequest, region: str, identity: bytes, *, strings_only: bool) -> None:
         self.request = request
+        self.identity = identity
+        """The same when the call is repeated; empty if nothing tells."""
         self.region = region
         self.strings_only = strings_only
         """All values are text, as in the query protocol."""
@@ -189,11 +189,10 @@ class Call:
         self.request.app.authorizer.count_jobs(self.request.credential, jobs)
 
     def message_id(self, queue: Queue, index: int, body: bytes) -> str:
-        """A message's id: the same when an SDK repeats its call, so that the message is not added twice."""
-        invocation = self.request.headers.get(INVOCATION)
-        if not invocation:
+        """A message's id: the same when an SDK repeats its call, or anybody a signed request, so that it is not added twice."""
+        if not self.identity:
             return str(uuid4())
-        made = sha256(b"%s\0%s\0%d\0%s" % (invocation, queue.name.encode(), index, body)).digest()
+        made = sha256(b"%s\0%s\0%d\0%s" % (self.identity, queue.name.encode(), index, body)).digest()
         return str(UUID(bytes=made[:16], version=4))
 
 

@@ -27,6 +27,8 @@ REGION = "us-east-1"
 """The region in ARNs where no signature names one."""
 TARGET = b"x-amz-target"
 SERVICE = "AmazonSQS"
+INVOCATION = "amz-sdk-invocation-id"
+"""The header that names a call of an SDK: the same in each of its tries."""
 
 
 class QueryParts(msgspec.Struct):
@@ -133,7 +135,7 @@ async def _perform(
         request.namespace = _namespace(given) or request.namespace
         if request.namespace not in request.app.clients.namespaces:
             raise unknown_queue()
-    operation_call = Call(request, _region(request, caller), strings_only=strings_only)
+    operation_call = Call(request, _region(request, caller), _identity(request, caller), strings_only=strings_only)
     return await handler(operation_call, operation_call.parse(model, given))
 
 
@@ -145,6 +147,13 @@ def _region(request: ServiceRequest, caller: SignedCaller | None) -> str:
         return signature.parse(request.headers.get(b"authorization", b"").decode("latin-1")).region or REGION
     except SqsError:
         return REGION
+
+
+def _identity(request: ServiceRequest, caller: SignedCaller | None) -> bytes:
+    """The SDK's name of the call, where it is signed; else the signature: nobody can repeat a signed request under another one."""
+    if caller is not None and INVOCATION not in caller.signature.signed_headers:
+        return caller.signature.digest.encode()
+    return b" ".join(request.headers.get(INVOCATION.encode(), b"").split())
 
 
 def _namespace(given: dict[str, Any]) -> str:
