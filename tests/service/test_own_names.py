@@ -227,6 +227,6 @@ def test_no_tube_is_one_of_them(guarded: Guarded, name: str) -> None:
     listening = guarded.running.app.parts[BeanstalkServer]._listening
     for command in sorted(commands._ARGUMENTS):
         with socket.create_connection(listening.sockets[0].getsockname()) as sock, sock.makefile("rb") as answers:
-            for text in (f"{command} {name}\r\n", "put 0 0 60 1\r\nx\r\n", "reserve-with-timeout 0\r\n", "quit\r\n"):
-                sock.sendall(text.encode())
+            lines = (f"{command} {name}", "put 0 0 60 1", "x", "reserve-with-timeout 0", "quit")
+            sock.sendall("".join(f"{line}\r\n" for line in lines).encode())  # at once: one of the commands is quit
             assert SECRET.encode() not in answers.read()
