@@ -28,8 +28,8 @@ from tarry.programs.sqs.queues import (
     checked_attributes,
     checked_tags,
     is_name,
+    read_now,
 )
-from tarry.verbs.jobs.job_values import Reservation
 from tarry.verbs.jobs.options import NewJob
 from tarry.verbs.jobs.records import LONGEST_HEADERS
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
@@ -533,10 +533,10 @@ async def _change(call: Call, queue: Queue, params: Visibility) -> None:
                 raise invalid("ReceiptHandle", params.receipt_handle, told) from None
             if fault.reason != "again":
                 break
-        (job,) = await topic.engine.run(topic.verbs.get([held.id]))
+        job = await read_now(topic, held.id)
         if job is None or job.state != "reserved" or job.receipt is None:
             break
-        held = Reservation(held.id, job.receipt)
+        held = replace(held, receipt=job.receipt)
     raise SqsError("MessageNotInflight", "The specified message isn't in flight.")
 
 

@@ -109,6 +109,12 @@ class Queue:
         }
 
 
+async def read_now(topic: AsyncTopic[Body], id: str) -> JobInfo[Body] | None:
+    """A job as it is now, never from a replica."""
+    (job,) = await topic.engine.run(topic.verbs.get([id]))
+    return job
+
+
 def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
@@ -133,7 +139,7 @@ class Queues:
         """A queue by its name, never from a replica."""
         if not is_name(name):
             return None
-        (job,) = await self._topic.engine.run(self._topic.verbs.get([name]))
+        job = await read_now(self._topic, name)
         return None if job is None else self._queue_of(job)
 
     async def get(self, name: str) -> Queue:
