@@ -114,6 +114,15 @@ async def test_a_field_of_a_native_map_expires(cache: Any, server: Any, name: st
     assert await cache.get("tea") is None
 
 
+async def test_replace_clears_the_ttl_as_in_java(cache: Any) -> None:
+    await cache.put_all({"tea": "green", "milk": "cold"}, ttl="10m")
+    assert await cache.replace("tea", "pink", "red") is False
+    assert await cache.remaining_ttl("tea") <= timedelta(minutes=10)
+    assert await cache.replace("tea", "green", "red") is True
+    assert await cache.replace("milk", "hot") == "cold"
+    assert await cache.remaining_ttl("tea") == await cache.remaining_ttl("milk") == timedelta.max
+
+
 async def test_add_and_get_keeps_the_ttl(cache: Any) -> None:
     await cache.put("n", "1", ttl="10m")
     assert await cache.add_and_get("n", 1.5) == 2.5

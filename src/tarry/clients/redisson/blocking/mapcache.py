@@ -134,7 +134,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         """``replace(key, value)`` replaces a value that is there, and returns the old one, or ``None``.
 
         ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; returns whether it did. The entry
-        keeps its time to live; its idle time begins again.
+        keeps its time to live, and its idle time begins again. In a native map it has no time to live any more, as in Java.
         """
         if new is UNSET:
             return self._run(self.verbs.replace(key, value))

@@ -41,7 +41,6 @@ from tarry.verbs.redisson.mapcache.redisson_layout import (
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
-KEEP_TTL = EntryTtl(0, 0, keep=True)
 
 
 class MapVerbs(Generic[K, V]):
@@ -95,10 +94,10 @@ class MapVerbs(Generic[K, V]):
             yield from ask(self._layout.put(part, span, ALWAYS))
 
     def replace(self, key: K, value: V) -> ScriptCall[V | None]:
-        return map_answer(self._put(key, value, KEEP_TTL, PRESENT, with_old=True), self._previous)
+        return map_answer(self._put(key, value, self._layout.replaced, PRESENT, with_old=True), self._previous)
 
     def replace_if(self, key: K, old: V, value: V) -> ScriptCall[bool]:
-        request = self._put(key, value, KEEP_TTL, EQUAL, expected=self.context.value(old))
+        request = self._put(key, value, self._layout.replaced, EQUAL, expected=self.context.value(old))
         return map_answer(
             request, lambda written: self.context.found(written.written != REFUSED, keys=[key], values=[old])
         )

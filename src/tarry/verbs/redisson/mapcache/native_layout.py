@@ -12,6 +12,7 @@ from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND
 from tarry.verbs.redisson.mapcache.map_context import MapContext
 from tarry.verbs.redisson.mapcache.redisson_layout import (
+    NO_TTL,
     PAGE,
     Entries,
     EntryTtl,
@@ -59,6 +60,7 @@ class NativeLayout(RedissonLayout):
     """``RMapCacheNative``, and a map of the namespace. Its puts, removals and additions are those of the other layout, with fewer keys."""
 
     native = True
+    replaced = NO_TTL  # as in Java, which writes the field with HSET
     put_script, remove_script, add_script = PUT, REMOVE, ADD
 
     def __init__(self, context: MapContext[Any, Any]) -> None:

@@ -73,6 +73,9 @@ class EntryTtl(NamedTuple):
     keep: bool = False
 
 
+NO_TTL, KEEP_TTL = EntryTtl(0, 0), EntryTtl(0, 0, keep=True)
+
+
 class PutReply(NamedTuple):
     """The result of one put, and the old value: if it was wanted, or was the reason."""
 
@@ -144,6 +147,8 @@ class RedissonLayout:
     """``RMapCache``."""
 
     native = False
+    replaced = KEEP_TTL
+    """The deadlines of an entry whose value ``replace`` replaces."""
     put_script, remove_script, add_script = PUT, REMOVE, ADD
 
     def __init__(self, context: MapContext[Any, Any]) -> None:
