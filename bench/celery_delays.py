@@ -40,6 +40,7 @@ TASKS, LONGEST_S, KILL_EVERY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", 
 ))  # fmt: skip
 VISIBILITY_S = 60
 LOST_SHOWN = 20
+BROKER_LOG = Path(__file__).parents[1] / "build" / "celery_delays" / "rabbitmq.log"
 TAKEN_WITHIN_S = 1200
 """On a classic queue a worker takes a few messages a second: its prefetch count grows by one for each."""
 POOLS = ("prefork", "threads")
@@ -97,6 +98,7 @@ def places(visibility_s: int) -> Iterator[list[Place]]:
             print(f"Without RabbitMQ: needs {lacking}", file=sys.stderr)
         else:
             node = rabbitmq.RabbitMQ(new_folder(), [free_port() for _ in range(3)])
+            stack.callback(tell_broker, node)
             stack.callback(node.stop)
             node.start()
             urls |= {"classic": node.url, "quorum": node.url}
@@ -115,6 +117,12 @@ def places(visibility_s: int) -> Iterator[list[Place]]:
                     "DELAYS_CONFIRM": os.environ.get("DELAYS_CONFIRM", "1"),
                 })  # fmt: skip
         yield found
+
+
+def tell_broker(node: rabbitmq.RabbitMQ) -> None:
+    """Keeps RabbitMQ's log: it says which connections broke."""
+    broken = node.keep_log(BROKER_LOG)
+    print(f"RabbitMQ's log, with {broken} broken connections: {BROKER_LOG}", file=sys.stderr)
 
 
 def under_kills(place: Place) -> dict[str, Any]:

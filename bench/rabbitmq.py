@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+BROKEN = re.compile(r"\[(?:warning|error)\].* closing AMQP connection")
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """The package's own; the one in /usr/sbin becomes the user rabbitmq and writes to the system's folders."""
 READY_S = 120
@@ -90,6 +92,13 @@ class RabbitMQ:
         )
         queues = [line.split("\t") for line in found.stdout.splitlines() if line.startswith(prefix)]
         return sum(int(messages) for _, messages in queues)
+
+    def keep_log(self, path: Path) -> int:
+        """Writes the broker's log to a file; how many connections it says broke, those of killed clients included."""
+        text = "".join(one.read_text(errors="replace") for one in sorted((self._folder / "logs").glob("*.log")))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return len(BROKEN.findall(text))
 
     def stop(self) -> None:
         for process in reversed(self._started):  # each leads a group: Erlang has helpers
