@@ -3,8 +3,9 @@
 2,000 tasks with countdowns of 1 s to 4 minutes; a prefork worker and one with threads, of which one is killed with -9 every 45 s
 and another one started. Redis with a visibility timeout of 60 s; RabbitMQ with classic and with quorum queues, if it is
 installed. All six at the same time, for seven minutes. Both sides as Celery's documentation advises for tasks that must not be
-lost: ``acks_late`` and ``reject_on_worker_lost``, and with RabbitMQ ``confirm_publish`` (DELAYS_CONFIRM= leaves it out). What is
-known of a task that did not run is printed.
+lost: ``acks_late`` and ``reject_on_worker_lost``, and with RabbitMQ ``confirm_publish`` (DELAYS_CONFIRM= leaves it out).
+DELAYS_KINDS="tarry relay" compares relays in the workers with one of `tarry celery-relay` beside them, which is not killed. The
+log's lines on a task that did not run are printed.
 
 Then the memory of a worker while 100,000 tasks wait, which are published in bulk: six workers at the same time.
 """
@@ -68,8 +69,8 @@ def make_app(place: Place) -> Celery:
         app.conf.task_queues = [
             Queue(name, Exchange(name, type="topic"), name, queue_arguments={"x-queue-type": "quorum"})
         ]
-    if place["DELAYS_KIND"] == "tarry":
-        tarry.celery.install(app, place["DELAYS_TARRY"])
+    if place["DELAYS_KIND"] != "plain":
+        tarry.celery.install(app, place["DELAYS_TARRY"], relay=place["DELAYS_KIND"] == "tarry")
 
     @app.task(name="delays.run", shared=False)
     def run(number: int, due: float) -> None:
@@ -105,7 +106,7 @@ def places(visibility_s: int) -> Iterator[list[Place]]:
         found: list[Place] = []
         for broker in os.environ.get("DELAYS_BROKERS", " ".join(urls)).split():
             url = urls[broker]
-            for kind in ("plain", "tarry"):
+            for kind in os.environ.get("DELAYS_KINDS", "plain tarry").split():
                 redis = new_redis()
                 found.append({
                     "DELAYS_BROKER": broker,
@@ -128,6 +129,7 @@ def tell_broker(node: rabbitmq.RabbitMQ) -> None:
 def under_kills(place: Place) -> dict[str, Any]:
     app, draw = make_app(place), random.Random(7)
     workers = [(pool, start(place, pool)) for pool in POOLS]
+    relay = start_relay(place) if place["DELAYS_KIND"] == "relay" else None
     wait_for_workers(app, len(workers))
     run: Any = app.tasks["delays.run"]
     begin = time.time()
@@ -144,6 +146,8 @@ def under_kills(place: Place) -> dict[str, Any]:
     sleep_until(begin + LONGEST_S + 2 * VISIBILITY_S)
     for _, worker in workers:
         end(worker)
+    if relay is not None:
+        end(relay)
     left = left_in_broker(app, place)
     app.close()
     runs = [json.loads(line) for line in Path(place["DELAYS_RUNS"]).read_text().splitlines()]
@@ -191,7 +195,7 @@ def memory(place: Place) -> dict[str, Any]:
     worker = start(place, "prefork")
     wait_for_workers(app, 1)
     empty = resident_mb(worker)
-    if place["DELAYS_KIND"] == "tarry":
+    if place["DELAYS_KIND"] != "plain":
         fill_topic(app)
     else:
         fill_queue(app)
@@ -269,9 +273,18 @@ def left_in_queue(app: Celery, place: Place) -> int:
 def start(place: Place, pool: str) -> subprocess.Popen[bytes]:
     words = ["-A", "bench.celery_delays:worker_app", "worker", "-c", "2", "--pool", pool, "--loglevel", "INFO"]
     words += ["-n", f"{random.random()}@here", "--without-gossip", "--without-mingle"]
+    return launch_python(place, "celery", *words)
+
+
+def start_relay(place: Place) -> subprocess.Popen[bytes]:
+    """One beside the workers, which is not killed."""
+    return launch_python(place, "tarry", "celery-relay", "bench.celery_delays:worker_app")
+
+
+def launch_python(place: Place, module: str, *words: str) -> subprocess.Popen[bytes]:
     with Path(place["DELAYS_RUNS"]).with_name("log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "celery", *words],
+            [sys.executable, "-m", module, *words],
             env={**os.environ, **place},
             stdout=log,
             stderr=log,
