@@ -139,7 +139,7 @@ def test_a_stored_record_that_is_not_valid_has_the_defaults(
     assert [message["Body"] for message in receive(sqs, queue, WaitTimeSeconds=5)] == ["x"]
     shown = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     names = ("VisibilityTimeout", "DelaySeconds", "MaximumMessageSize", "ReceiveMessageWaitTimeSeconds")
-    assert [shown[name] for name in names] == ["30", "0", "262144", "0"]
+    assert [shown[name] for name in names] == ["30", "0", "1048576", "0"]
     assert "RedrivePolicy" not in shown
     assert sqs.list_queues()["QueueUrls"] == [queue]
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"VisibilityTimeout": "7"})

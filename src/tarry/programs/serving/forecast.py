@@ -281,7 +281,7 @@ def _slots(serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | N
     is_known = bool(longest) and all(task is None or task in longest for task in tasks)
     length_us = max(longest.values()) * MILLISECOND_US + SETTLE_US if is_known else FAR
     alone = [(worker, one) for worker, one in serving if len(worker.topics) == 1]
-    stuck = [_stuck(worker, length_us) for worker, one in alone]
+    stuck = [_stuck(worker, length_us) for worker, _ in alone]
     again = sum(one.slots for _, one in alone)
     once = sum(min(one.slots, 1) for worker, one in serving if len(worker.topics) > 1)
     taken_once = min(once, reserved)

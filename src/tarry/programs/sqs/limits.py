@@ -8,7 +8,7 @@ at a time     8 that are large, in a process; further ones are told to try again
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ class LargeRequests:
         """Nothing runs."""
 
     @contextmanager
-    def one(self, length: bytes | None) -> Iterator[None]:
+    def one(self, length: bytes | None) -> Generator[None]:
         """Counts a request while it is in hand, if it is large or does not say. Raises ``SqsError`` if there are too many."""
         large = length is None or not length.isdigit() or len(length) > 9 or int(length) > LARGE
         if large and self.count >= MOST_LARGE:
