@@ -35,6 +35,7 @@ ELSEWHERE = {
     "due_soon",
     "delete_exactly",
     "pop_by_id",
+    "ask_absent",
     "set_headers",
     "release_absent",
 }

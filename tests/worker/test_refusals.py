@@ -319,7 +319,10 @@ def test_a_refused_child_is_restarted_once_others_have_worked(
             client.topic("orders").add("stuck")
             until(lambda: taken() and client.topic("orders").list("reserved"))
             until(lambda: len(client.workers()) == 2)
-            until(lambda: server.ask("CLIENT", "LIST").count(b"cmd=blpop") == 2, "both wait for more")
+            until(
+                lambda: server.ask("CLIENT", "LIST").count(b"cmd=blpop") == 4,
+                "both wait for more jobs and for questions",
+            )
             pid = int(taken()[0].split()[3])
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">other")
             with pytest.raises(plain_client.ErrorReply):

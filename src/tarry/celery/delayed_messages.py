@@ -98,7 +98,7 @@ class WaitingTasks:
         queues: Sequence[str | Queue] = (),
     ) -> None:
         self.app = app
-        self.queues = tuple(queues)
+        self.queues: tuple[str | Queue, ...] = tuple(queues)
         self.settings: dict[str, Any] = {"url": url, "namespace": namespace, "max_body": max_message}
         self.name = topic
         _waiting[app] = self
