@@ -33,11 +33,17 @@ class GameWorker:
     slots: int
     knows: tuple[str, ...]
     quiet: bool = False
+    reported: int = 0
+    """More than ``slots`` if it shares them with other topics, which have taken the rest: one is certain then."""
     running: list[tuple[int, Any]] = field(default_factory=list)
 
     @property
     def free(self) -> int:
         return 0 if self.quiet else self.slots - len(self.running)
+
+    @property
+    def certain(self) -> int:
+        return 1 if self.reported > self.slots else self.slots
 
 
 class Game:
@@ -52,6 +58,7 @@ class Game:
         self.too_late_s = self.draw.choice([0.0] * 3 + [20.0, 120.0])
         """How late some jobs may be."""
         self.workers: list[GameWorker] = []
+        self.draw_more = random.Random(f"shared-{seed}")
         self.begin()
 
     def begin(self) -> None:
@@ -84,7 +91,9 @@ class Game:
         for n in range(draw.choice([0, 1, 1, 2, 3, 5])):
             knows = known_by_all or tuple(draw.sample(TASKS, draw.randint(1, 3)))
             slots = draw.choice([30, 80] if wide else [1, 2, 5])
-            self.workers.append(GameWorker(f"worker-{n}", slots, knows, quiet=draw.random() < 0.1))
+            taken = self.draw_more.randint(1, slots) if self.draw_more.random() < 0.2 else 0
+            quiet = draw.random() < 0.1
+            self.workers.append(GameWorker(f"worker-{n}", slots - taken or 1, knows, quiet, slots + (taken == slots)))
         if draw.random() < 0.35:
             limits: dict[str, Any] = draw.choice(
                 [
@@ -148,13 +157,19 @@ class Game:
     def forecast(self) -> Forecast:
         for worker in self.workers:
             longest = {task: round(1000 * self.longest_s[task]) for task in worker.knows} if self.is_known else {}
-            topics = [WorkerTopic(self.topic.name, worker.knows, worker.slots, len(worker.running), longest_ms=longest)]
+            slots, busy = worker.reported, len(worker.running)
+            topics = [
+                WorkerTopic(self.topic.name, worker.knows, slots, busy, longest_ms=longest, own_slots=worker.certain)
+            ]
+            if slots > worker.slots:
+                topics.append(WorkerTopic("other", ("task",), slots, slots - worker.slots))
+                busy += slots - worker.slots
             held = sorted(((job._popped_us, job) for _, job in worker.running), key=lambda one: one[0])[
                 :MOST_REPORTED_JOBS
             ]
             jobs = [ReportedJob(self.topic.name, job.id, job.attempt, taken) for taken, job in held]
             mode = "quiet" if worker.quiet else "work"
-            report = WorkerReport("host", 1, "1", worker.slots, len(worker.running), False, topics, jobs, mode)
+            report = WorkerReport("host", 1, "1", slots, busy, False, topics, jobs, mode)
             name = f"{self.topic.name}-{worker.name}".encode()
             self.client.engine.run(report_worker(self.client.namespace, name, None, report))
         due = self.client.engine.run(self.topic.verbs.due_soon(SPAN, 500))
@@ -169,7 +184,7 @@ class Game:
     def matters(self, found: Forecast) -> bool:
         """Whether the length of a handler may matter, or a task that some worker does not know, or a limit's shared places."""
         takers = [worker for worker in self.workers if not worker.quiet]
-        free = sum(worker.slots for worker in takers) - sum(len(worker.running) for worker in self.workers)
+        free = sum(worker.certain for worker in takers) - sum(len(worker.running) for worker in self.workers)
         same = len({worker.knows for worker in takers}) == 1
         strange = same and bool(self.waiting_tasks() - set(takers[0].knows))
         schedules = bool(list(self.client.schedules.list(self.topic)))
@@ -193,7 +208,7 @@ def check(client: TestClient, seed: int) -> tuple[Forecast, bool]:
     game.finish_handlers()
     found, matters = game.forecast(), game.matters(game.forecast())
     takers = [worker for worker in game.workers if not worker.quiet]
-    idle = sum(worker.slots for worker in takers) - sum(len(worker.running) for worker in game.workers)
+    idle = sum(worker.certain for worker in takers) - sum(len(worker.running) for worker in game.workers)
     waiting_tasks = game.waiting_tasks()
     game.handed.clear()
     game.play(SPAN.total_seconds())
@@ -245,7 +260,14 @@ def busy_topic(client: TestClient, longest_ms: dict[str, int], *, jobs: int = 10
     if settings:
         topic.configure(**settings)
     report = WorkerReport(
-        "h", 1, "1", 4, 0, False, [WorkerTopic(topic.name, ("mail", "bill"), 4, 0, longest_ms=longest_ms)], []
+        "h",
+        1,
+        "1",
+        4,
+        0,
+        False,
+        [WorkerTopic(topic.name, ("mail", "bill"), 4, 0, longest_ms=longest_ms, own_slots=4)],
+        [],
     )
     client.engine.run(report_worker(client.namespace, topic.name.encode(), None, report))
     due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
@@ -294,7 +316,7 @@ def test_busy_slots_come_back_however_old_the_report_is(
         jobs = topic.pop_many(4, ttr="1h")
         client.clock.advance(took_s)
         held = [ReportedJob("busy", job.id, 1, job._popped_us) for job in jobs]
-        topics = [WorkerTopic("busy", ("mail",), 4, 4, longest_ms={"mail": 6900})]
+        topics = [WorkerTopic("busy", ("mail",), 4, 4, longest_ms={"mail": 6900}, own_slots=4)]
         report = WorkerReport("h", 1, "1", 4, 4, False, topics, held)
         client.engine.run(report_worker(client.namespace, b"w", None, report))
         client.clock.advance(10)
@@ -302,3 +324,32 @@ def test_busy_slots_come_back_however_old_the_report_is(
         found = forecast_of(topic.stats(), due, [], list(client.workers()))
         assert found.certain == certain - 4 * bool(certain), "the slots are free seven seconds from now"
         assert found.reason == (None if certain else "unknown_pace")
+
+
+@pytest.mark.parametrize(
+    ("own", "busy", "certain", "says"),
+    [
+        (8, 15, 8 * 43, "if each takes 6.9 s, the longest of the last hour."),
+        (1, 15, 1, "the longest of the last hour, and on the other topics that share slots with this one."),
+        (1, 16, 0, "no slot of 8 is certain to be free, because other topics of the workers may take them"),
+        (0, 0, 0, "no slot of 8 is certain to be free, because other topics of the workers may take them"),
+    ],
+)
+def test_a_worker_with_several_topics_promises_what_these_cannot_take(
+    valkey_url: str, namespace: str, own: int, busy: int, certain: int, says: str
+) -> None:
+    with TestClient(valkey_url, Clock(), namespace=namespace) as client:
+        topic: Any = client.topic("orders")
+        topic.add_many([{"task": "mail"}] * 500)
+        topics = [
+            WorkerTopic("orders", ("mail",), 8, 0, longest_ms={"mail": 6900}, own_slots=own),
+            WorkerTopic("others", ("print",), 16, busy),
+        ]
+        client.engine.run(
+            report_worker(client.namespace, b"w", None, WorkerReport("h", 1, "1", 16, busy, False, topics, []))
+        )
+        due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
+        found = forecast_of(topic.stats(), due, [], list(client.workers()))
+        assert (found.certain, found.at_most) == (certain, 500)
+        assert found.reason == (None if certain else "unknown_pace")
+        assert says in found.sentence

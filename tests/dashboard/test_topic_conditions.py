@@ -99,7 +99,7 @@ def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, names
 
 def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str) -> None:
     async def story(client: TestAsyncClient, clock: Clock) -> None:
-        topics = [WorkerTopic("orders", ("mail",), 2, 0)]
+        topics = [WorkerTopic("orders", ("mail",), 2, 0, own_slots=2)]
         report = WorkerReport("ada", 7, "1", 2, 0, False, topics, [])
         await client.engine.run(report_worker(client.namespace, b"ada", None, report))
         await client.topic("orders").add_many([{"task": "mail"}] * 3, delay="2m")

@@ -13,7 +13,7 @@ import pytest
 
 import tarry
 from tarry.worker import log_setup
-from tarry.worker.slots import SlotPool
+from tarry.worker.slots import SlotGroup, SlotPool
 
 
 @contextmanager
@@ -187,6 +187,46 @@ def test_a_busy_topic_takes_all_slots_but_one_for_each_other_topic() -> None:
     busy.slots_in_use = 9
     assert share.take(busy, 50, greedy=True) == 0
     assert share.take(idle, 50, greedy=True) == 1
+
+
+def test_of_slots_that_topics_share_one_is_kept_for_each_unless_there_are_too_many() -> None:
+    class User:
+        weight, slots_in_use = 1.0, 0
+
+        def __init__(self, group: SlotGroup | None = None) -> None:
+            self.group = group
+
+    share, group = SlotPool(6), SlotGroup(2)
+    share.add_user()
+    assert share.own_slots(User(), 5) == 5, "the only topic"
+    share.add_user(group)
+    share.add_user()
+    assert share.own_slots(User(), 5) == 1
+    assert share.own_slots(User(group), 2) == 0, "the others of its pattern may take both"
+    share.add_user()
+    assert share.own_slots(User(), 5) == 0, "at most half of all slots are kept"
+
+
+@pytest.mark.parametrize(("together", "own"), [(None, {"a": 3, "b": 5}), (8, {"a": 1, "b": 1}), (3, {"a": 0, "b": 0})])
+def test_a_worker_reports_the_slots_that_its_other_topics_do_not_take(
+    valkey_url: str, namespace: str, together: int | None, own: dict[str, int]
+) -> None:
+    worker = tarry.Worker(url=valkey_url, namespace=namespace, concurrency=together)
+    seen: dict[str, int] = {}
+
+    async def look(job: tarry.AsyncJob[Any]) -> None:
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            while not seen:
+                seen.update({one.name: one.own_slots for info in await client.workers() for one in info.topics})
+                await asyncio.sleep(0.01)
+        worker.stop()
+
+    worker.on("a", concurrency=3)(look)
+    worker.on("b", concurrency=5)(look)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("a").add(1)
+        asyncio.run(worker.run(signals=False))
+    assert seen == own
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -43,7 +43,7 @@ class WorkerTopic(Struct, frozen=True):
     ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
     for each task whose jobs it has put back lately, because it does not know the task; ``unknown_tasks`` are their names. ``max_attempts`` are those of the
     handlers that say it; ``None`` is no limit. ``longest_ms``: for how long it had a job of each handler at most, from its pop
-    to its end, in the last hour (at least half an hour).
+    to its end, in the last hour (at least half an hour). ``own_slots``: so many of its slots no other topic of the worker takes.
     """
 
     name: str
@@ -55,6 +55,7 @@ class WorkerTopic(Struct, frozen=True):
     unknown_tasks: tuple[str, ...] = ()
     max_attempts: dict[str, int | None] = {}
     longest_ms: dict[str, int] = {}
+    own_slots: int = 0
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
         """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""

@@ -120,6 +120,7 @@ class WorkerReports:
                     unknown_tasks=consumer.settler.unknown_names(),
                     max_attempts=_max_attempts_of(self._handlers[consumer.topic.name]),
                     longest_ms=_longest_of(consumer, self._handlers[consumer.topic.name]),
+                    own_slots=consumer.own_slots,
                 )
                 for consumer, jobs in running
             ],

@@ -65,6 +65,12 @@ class SlotPool:
         if group is not None and group not in self._groups:
             self._groups.append(group)
 
+    def own_slots(self, user: SlotUser, slots: int) -> int:
+        """How many of a topic's ``slots`` no other one takes: the one that is kept for it, unless there are too many topics."""
+        if self._users == 1:
+            return slots
+        return int(user.group is None and self._users <= self._total // 2)
+
     def take(self, user: SlotUser, max_jobs: int, *, greedy: bool) -> int:
         """How many slots the user may take now. ``greedy``: it has a backlog; otherwise it only waits for its next job."""
         self._note_greedy(user, greedy)

@@ -114,6 +114,11 @@ class TopicConsumer:
             slot_pool.add_user(group)
 
     @property
+    def own_slots(self) -> int:
+        """Slots that no other topic of the worker takes."""
+        return self.slots if self._slot_pool is None else self._slot_pool.own_slots(self, self.slots)
+
+    @property
     def slots_in_use(self) -> int:
         """Slots with running jobs, or with jobs that were requested."""
         requested = self._slots_requested if self._gate is None else self._gate.slots

@@ -280,10 +280,10 @@ def _slots(serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | N
             longest[name] = max(longest.get(name, 0), length)
     is_known = bool(longest) and all(task is None or task in longest for task in tasks)
     length_us = max(longest.values()) * MILLISECOND_US + SETTLE_US if is_known else FAR
-    alone = [(worker, one) for worker, one in serving if len(worker.topics) == 1]
-    stuck = [_stuck(worker, length_us) for worker, _ in alone]
+    alone = [(worker, one) for worker, one in serving if not _is_shared(one)]
+    stuck = [_stuck(worker, one, length_us) for worker, one in alone]
     again = sum(one.slots for _, one in alone)
-    once = sum(min(one.slots, 1) for worker, one in serving if len(worker.topics) > 1)
+    once = sum(one.own_slots for worker, one in serving if _is_shared(one) and (one.busy or worker.busy < worker.slots))
     taken_once = min(once, reserved)
     free = max(again - (reserved - taken_once), 0)
     return _Slots(
@@ -295,10 +295,16 @@ def _slots(serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | N
     )
 
 
-def _stuck(worker: WorkerInfo, length_us: float) -> int:
-    """How many jobs had taken longer at the worker's report than any is said to take; it names those that it has had for longest."""
-    old = sum((worker.reported_at - held.taken).total_seconds() * 1e6 >= length_us for held in worker.jobs)
-    return worker.busy if old == len(worker.jobs) else old
+def _is_shared(one: WorkerTopic) -> bool:
+    """Whether other topics of the worker may take slots of it."""
+    return one.own_slots < one.slots
+
+
+def _stuck(worker: WorkerInfo, one: WorkerTopic, length_us: float) -> int:
+    """How many jobs of a topic had taken longer at the report than any is said to take: all that may, of those not named in it."""
+    held = [job for job in worker.jobs if job.topic == one.name]
+    old = sum((worker.reported_at - job.taken).total_seconds() * 1e6 >= length_us for job in held)
+    return one.busy if old == len(held) else old
 
 
 def _is_known(job: WaitingJob, topics: Sequence[WorkerTopic]) -> bool:
@@ -344,6 +350,7 @@ def _sentence(
     if not waiting and not certain:
         many = "1 job is" if at_most == 1 else f"{at_most:,} jobs are"
         return f"{within} {f'at most {many} handed out' if at_most else 'nothing is due'}.{late}"
+    shared = any(_is_shared(one) for one in topics)
     took = "" if slots.length_us == FAR else span_text((slots.length_us - SETTLE_US) / 1e6)
     if reason is None:
         many = "1 is" if certain == 1 else f"{certain:,} are"
@@ -352,9 +359,11 @@ def _sentence(
         more = (
             f"if each takes {took}, the longest of the last hour" if took else "more depends on how long handlers take"
         )
+        more += ", and on the other topics that share slots with this one" if shared else ""
         return f"{within} {many} handed out for certain, at most {at_most:,}, of {jobs}: {more}.{late}"
     unknown = ", ".join(dict.fromkeys(repr(task) for part in found for task in part.unknown[:3]))
     busy = f"no slot of {sum(one.slots for one in topics)} is certain to be free"
+    busy += ", because other topics of the workers may take them" if shared else ""
     length = f"handlers took up to {took} in the last hour" if took else "how long handlers take is not known"
     why = {
         "paused": "the topic is paused for longer",
