@@ -178,13 +178,13 @@ async def buried(topic: Any, clock: Clock) -> None:
         (
             capped,
             "The topic runs at most 1 job at a time, and 1 is reserved",
-            [("calm", "1 job waits for its limit of concurrency, the first for 1 m; the next may go in 9 m.")],
+            [("calm", "1 job waits for the concurrency limit, the first for 1 m; the next may go in 9 m.")],
             None,
         ),
         (
             rated,
             "The topic has a rate limit of 1/1h, which lets the next job go in 59 m.",
-            [("calm", "2 jobs wait for its limit of rate, the first for 1 h 1 m; the next may go in 59 m.")],
+            [("calm", "2 jobs wait for the rate limit, the first for 1 h 1 m; the next may go in 59 m.")],
             None,
         ),
         (

@@ -76,7 +76,7 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
 
     _, every, one = pages(valkey_url, namespace, story)
     assert "1 h 30 m for its rate" in every
-    assert "2 jobs wait for its limit of rate, the first for 1 h 30 m; the next may go in 30 m." in one
+    assert "2 jobs wait for the rate limit, the first for 1 h 30 m; the next may go in 30 m." in one
     assert "Waits for its rate 1 h 30 m the next in 30 m" in one
     assert "Half within" not in one
 

@@ -88,7 +88,7 @@ STATES = {
         {"delayed": 5, "next_due": ago(-240)}, consumed=False, count=5,
     ),
     "a rate": State(
-        "held_back", "calm", "3 jobs wait for its limit of rate, the first for 2 m; the next may go in 59 m.",
+        "held_back", "calm", "3 jobs wait for the rate limit, the first for 2 m; the next may go in 59 m.",
         {**LATE, "limited": LimitStatus("rate", ago(-3540))}, count=3, since=ago(120),
     ),
     "a pause": State(

@@ -270,7 +270,7 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
         yield Condition("held_back", "calm", f"Paused {pause_text(stats)}{ready}.", count, stats.oldest_ready)
     elif stats.limited is not None:
         until = f"; the next may go in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
-        sentence = f"{_jobs(count, 'waits', 'wait')} for its limit of {stats.limited.reason}{wait}{until}."
+        sentence = f"{_jobs(count, 'waits', 'wait')} for the {stats.limited.reason} limit{wait}{until}."
         yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
 
 
