@@ -183,7 +183,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         ),
         (
             rated,
-            "The topic has a rate limit of 1/1h, which lets the next job go in 59 m.",
+            "The topic has a rate limit of 1/1h; the next job can be handed out in 59 m.",
             [("calm", "2 jobs wait for the rate limit, the first for 1 h 1 m; the next may go in 59 m.")],
             None,
         ),

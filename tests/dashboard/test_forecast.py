@@ -281,7 +281,7 @@ def test_the_reported_lengths_of_handlers_make_the_lower_bound_useful(valkey_url
         found = busy_topic(client, {"mail": 6900})
         assert (found.certain, found.at_most) == (4 * 43, 1000), "a slot is free again after seven seconds"
         assert found.sentence == (
-            "Within 5 m 172 are handed out for certain, at most 1,000, of 1,000 jobs: if each takes 6.9 s, the longest of the last hour."
+            "Within 5 m 172 of 1,000 jobs are certain to be handed out, and at most 1,000: if each takes 6.9 s, the longest of the last hour."
         )
         assert busy_topic(client, {"bill": 10}).certain == 4, "the length of a task that waits is not known"
         assert busy_topic(client, {"mail": 10, "bill": 6900}).certain == 172, "a longer one may come"
@@ -301,7 +301,7 @@ def test_what_is_too_late_already_is_not_promised(valkey_url: str, namespace: st
         due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
         found = forecast_of(topic.stats(), due, [], [])
         assert (found.waiting, found.certain, found.at_most, found.reason) == (0, 0, 0, None)
-        assert found.sentence == "Within 5 m nothing is due. 3 are too late already, and will be dead."
+        assert found.sentence == "Within 5 m nothing is due. 3 jobs are already too late to run, and will be marked dead."
         assert topic.pop() is None
 
 

@@ -75,10 +75,10 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
         clock.advance("30m")
 
     _, every, one = pages(valkey_url, namespace, story)
-    assert "1 h 30 m for its rate" in every
+    assert "waits 1 h 30 m for the rate limit" in every
     assert "2 jobs wait for the rate limit, the first for 1 h 30 m; the next may go in 30 m." in one
-    assert "Waits for its rate 1 h 30 m the next in 30 m" in one
-    assert "Half within" not in one
+    assert "Waits for the rate limit 1 h 30 m the next in 30 m" in one
+    assert "Median lateness" not in one
 
 
 def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, namespace: str) -> None:
@@ -106,7 +106,7 @@ def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str)
 
     *_, one = pages(valkey_url, namespace, story)
     assert (
-        "Within 5 m 2 are handed out for certain, at most 3, of 3 jobs: more depends on how long handlers take." in one
+        "Within 5 m 2 of 3 jobs are certain to be handed out, and at most 3: how many depends on how long handlers take." in one
     )
 
 

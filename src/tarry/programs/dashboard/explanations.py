@@ -129,7 +129,7 @@ def _limited(facts: JobFacts) -> str:
     """The sentence about a limit of the topic."""
     limited, settings = facts.stats.limited, facts.settings
     assert limited is not None
-    until = f", which lets the next job go in {filters.span(limited.until - facts.now)}" if limited.until else ""
+    until = f"; the next job can be handed out in {filters.span(limited.until - facts.now)}" if limited.until else ""
     if limited.reason == "concurrency":
         return (
             f"The topic runs at most {filters.jobs(settings.concurrency or 0)} at a time, and {facts.stats.reserved:,} "

@@ -1,7 +1,7 @@
 """Tracebacks for people: frames of tarry itself are folded, so that a job's own code is what meets the eye. Pure functions.
 
 File "…/tarry/worker/topic_consumer.py", line 210   ┐
-File "…/tarry/worker/handlers.py", line 88          ┘ ▸ 2 frames of tarry
+File "…/tarry/worker/handlers.py", line 88          ┘ ▸ 2 stack frames inside tarry
 File "/srv/shop/orders.py", line 12                 shown
 """
 

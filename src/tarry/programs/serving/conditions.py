@@ -134,7 +134,9 @@ def assess_queue(queue: AssessedQueue) -> tuple[Condition, ...]:
         if queue.movers:
             found.append(Condition("late", "bad", f"{late}.", queue.delayed))
         else:
-            found.append(Condition("no_consumer", "bad", f"{late}, and no consumer moves due elements.", queue.delayed))
+            found.append(
+                Condition("no_consumer", "bad", f"{late}, and no consumer makes due elements ready.", queue.delayed)
+            )
     if queue.poison:
         what, were = ("1 element", "was") if queue.poison == 1 else (f"{queue.poison:,} elements", "were")
         sentence = f"{what} could not be read or handled, and {were} set aside."

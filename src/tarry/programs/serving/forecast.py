@@ -345,7 +345,8 @@ def _sentence(
 ) -> str:
     within = f"Within {span_text(span.total_seconds())}"
     doomed = sum(part.doomed for part in found)
-    late = f" {doomed:,} {'is' if doomed == 1 else 'are'} too late already, and will be dead." if doomed else ""
+    doomed_jobs = "1 job is" if doomed == 1 else f"{doomed:,} jobs are"
+    late = f" {doomed_jobs} already too late to run, and will be marked dead." if doomed else ""
     jobs = "1 job" if waiting == 1 else f"{waiting:,} jobs"
     if not waiting and not certain:
         many = "1 job is" if at_most == 1 else f"{at_most:,} jobs are"
@@ -357,10 +358,12 @@ def _sentence(
         if certain == at_most:
             return f"{within} {many} handed out, of {jobs}.{late}"
         more = (
-            f"if each takes {took}, the longest of the last hour" if took else "more depends on how long handlers take"
+            f"if each takes {took}, the longest of the last hour"
+            if took
+            else "how many depends on how long handlers take"
         )
         more += ", and on the other topics that share slots with this one" if shared else ""
-        return f"{within} {many} handed out for certain, at most {at_most:,}, of {jobs}: {more}.{late}"
+        return f"{within} {certain:,} of {jobs} {'is' if certain == 1 else 'are'} certain to be handed out, and at most {at_most:,}: {more}.{late}"
     unknown = ", ".join(dict.fromkeys(repr(task) for part in found for task in part.unknown[:3]))
     busy = f"no slot of {sum(one.slots for one in topics)} is certain to be free"
     busy += ", because other topics of the workers may take them" if shared else ""

@@ -101,7 +101,7 @@ def _due(form: Form) -> dict[str, Any]:
     try:
         when = datetime.fromisoformat(at)
     except ValueError:
-        raise BadInput(f"at: {at[:40]!r} is not a moment; write 2026-02-03T04:05:06Z.") from None
+        raise BadInput(f"at: {at[:40]!r} is not a date and time; write it as in 2026-02-03T04:05:06Z.") from None
     return {"at": when}
 
 
@@ -159,8 +159,8 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
         notes.append("The holder of a reserved job finds out when it settles the job.")
     if action == "cancel":
         notes.append(
-            "The job will be deleted. A worker stops its run within half of its time to run; a plain function is told, "
-            "but cannot be stopped."
+            "The job will be deleted. If it is running, its worker stops it within half of the time to run. A handler that "
+            "is not async is told to stop, but cannot be forced."
         )
     return " ".join(notes)
 

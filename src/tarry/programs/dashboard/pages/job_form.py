@@ -136,9 +136,11 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     at = replaced.due if replaced is not None and not delay else None
     priority = form.value("priority") or "0"
     if not _is_number(priority):
-        raise BadInput(f"priority: {priority[:40]!r}; it is a whole number.")
+        raise BadInput(f"priority: {priority[:40]!r} is not a whole number.")
     if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
-        raise BadInput(f"attempts: {limit[:40]!r}; it is a whole number, {NO_LIMIT_WORD!r}, or empty for the topic's.")
+        raise BadInput(
+            f"attempts: {limit[:40]!r} is not a whole number; {NO_LIMIT_WORD!r} is allowed, or nothing for the topic's."
+        )
     options = JobOptions(
         delay=UNSET if at is not None else delay or 0,
         at=at,
