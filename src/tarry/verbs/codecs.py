@@ -10,9 +10,11 @@ A custom codec is any object with ``encode(body) -> bytes`` and ``decode(bytes) 
 from __future__ import annotations
 
 import math
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -25,6 +27,7 @@ JSON, RAW = 0, 1
 _TEXT = frozenset((str,))
 _INEXACT = frozenset((set, frozenset, Decimal, datetime))
 """Types whose values JSON returns as others; also ``date``, ``UUID``, ``Enum`` and the like, which are text that says all they say."""
+_DICTS = frozenset((dict, Counter, OrderedDict, defaultdict))
 _EXACT = frozenset((str, int, bool, type(None)))
 """Types whose values JSON returns as they were."""
 
@@ -116,12 +119,13 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 
 def problem_of_json(value: Any) -> str | None:
-    """Why a value, or one of its own values or keys, would come back as another one, and what to give. Deeper ones are not looked for: that
-    would cost more than the encoding."""
+    """Why a value, or one of its own values, or a key of these, would come back as another one, and what to give. Deeper ones are not looked
+    for: that would cost more than the encoding."""
     inner: Iterable[Any] = (
         value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     )
-    if not _INEXACT.isdisjoint((type(value), *map(type, inner))):
+    kinds = {type(value), *map(type, inner)}
+    if not _INEXACT.isdisjoint(kinds):
         for one in (value, *inner):
             if isinstance(one, (set, frozenset)):
                 return "JSON has no set, it would come back as a list; give a list"
@@ -129,8 +133,12 @@ def problem_of_json(value: Any) -> str | None:
                 return f"JSON has no Decimal, {one} would come back as text; give text or a float"
             if isinstance(one, datetime) and one.tzinfo is None:
                 return f"the datetime {one} has no time zone, and would come back as text; give one with a time zone"
-    if isinstance(value, dict) and (key := next((key for key in value if not isinstance(key, str)), None)) is not None:
-        return f"JSON has only text as keys, {key!r} would come back as {str(key)!r}; give text"
+    if isinstance(value, dict) or not _DICTS.isdisjoint(kinds):
+        dicts = [one for one in (value, *inner) if isinstance(one, dict)]
+        if not {*map(type, chain.from_iterable(dicts))} <= _TEXT:
+            for key in chain.from_iterable(dicts):
+                if not isinstance(key, str):
+                    return f"JSON has only text as keys, {key!r} would come back as {str(key)!r}; give text"
     return None
 
 
