@@ -64,7 +64,7 @@ BESIDE = {
     "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch", "worker": "worker",
     "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
     "programs/serving": "service beanstalk", "programs/beanstalk": "beanstalk", "programs/sqs": "sqs", "programs/dialects": "dialects",
-    "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
+    "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks", "celery": "frameworks",
     "otel": "programs/test_otel.py",
 }  # fmt: skip
 """Where tests lie that reach a file in another process, or on another server: the longest beginning counts."""
