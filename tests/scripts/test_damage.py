@@ -11,6 +11,8 @@ import pytest
 from tarry import BodyError, NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import settle
+from tarry.verbs.jobs.holders import TOO_YOUNG, last_receipt
+from tarry.verbs.jobs.pop import pop_step
 
 FLAGS_AT, HEAD = 7, 14
 """The head of a job with an id of its own: a moment, flags, a nonce; then what further flags name."""
@@ -226,6 +228,40 @@ def test_receipts_rise_even_when_the_clock_is_set_back(topic: Any, client: TestC
     back.drive(client.engine.runner)
     topic.reschedule(first.id, delay=0)
     assert topic.pop().receipt == first.receipt + 1
+
+
+@pytest.mark.parametrize(
+    "last", [b"", b"tea", b"nan", b"inf", b"-inf", b"1e300", b"0.5", b"9" * 400, b"9007199254740991"]
+)
+@pytest.mark.parametrize("by_id", [False, True], ids=["pop", "pop_by_id"])
+def test_a_damaged_last_receipt_is_repaired_by_the_next_pop(
+    topic: Any, server: Any, clock: Clock, last: bytes, by_id: bool
+) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "abc"])
+    before = topic.pop(ttr="1h").receipt
+    clock.advance(1)
+    meta = topic.verbs.keys.meta
+    server.hset(meta, "last", last)
+    assert topic.stats().reserved == 1, "views can be read"
+    topic.engine.run(last_receipt(topic.verbs.keys))
+    job = topic.engine.run(topic.verbs.pop_by_id("b", ("ready",))) if by_id else topic.pop()
+    assert job.receipt == clock.us == int(server.hget(meta, "last"))
+    assert job.receipt > before
+    assert topic.pop().receipt == job.receipt + 1, "receipts go on to rise"
+
+
+@pytest.mark.parametrize("last", [b"tea", b"inf"])
+def test_jobs_of_an_absent_holder_come_back_where_the_last_receipt_is_damaged(
+    topic: Any, server: Any, clock: Clock, last: bytes
+) -> None:
+    topic.add("tea")
+    verbs = topic.verbs
+    topic.engine.run(pop_step(verbs.keys, 1, ttr=b"0", holder=b"shop:1:WORD"))
+    server.hset(verbs.keys.meta, "last", last)
+    run = topic.engine.run
+    assert run(verbs.release_absent("shop:1:WORD", b"7")) == TOO_YOUNG
+    clock.advance(1)
+    assert run(verbs.release_absent("shop:1:WORD", b"7")) == 1
 
 
 def test_stats_count_what_is_damaged_and_not_what_is_moving(topic: Any, server: Any) -> None:

@@ -17,6 +17,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 86400000000, 500, 200, 16, 1000
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
+local LARGEST_RECEIPT = 9007199254740990  -- one more is still exact
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
@@ -48,7 +49,9 @@ local newest = next_schedule and math.min(now, next_schedule) or now
 local fires_first = uses_priorities ~= '' and next_schedule and next_schedule <= now  -- its job may have a higher priority than those that are due
 local places_since = limits and math.max(paused, returned > 0 and now or limits.place_freed_at) or paused
 
-local receipt = math.max(tonumber(set[1] or 0) + 1, now)
+local last = tonumber(set[1] or 0) or 0
+if not (last <= LARGEST_RECEIPT and last % 1 == 0) then last = 0 end  -- damaged: the next one is of now
+local receipt = math.max(last + 1, now)
 local out, bytes, handed = {}, 0, 0
 local buried, skipped = 0, 0  -- jobs that are not handed out; entries of the indexes of priorities
 

@@ -21,7 +21,7 @@ if absence ~= '' then
   mark = marks[holder]
   if not mark or mark[2] ~= absence then
     if redis.call('ZCARD', reserved) == 0 then return {'0', 0} end
-    marks[holder] = {now, absence, tonumber(known[2] or 0)}
+    marks[holder] = {now, absence, tonumber(known[2] or 0) or now}
     write_missed(marks)
     return {'0', TOO_YOUNG}
   end

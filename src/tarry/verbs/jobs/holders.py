@@ -24,6 +24,8 @@ RELEASE_HOLDER = Script(
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
+MOST_DIGITS = 16
+"""Of a receipt, which the server's scripts keep exact."""
 _STEP = b"500"
 _FIRST = b"0"
 _NOT_GIVEN = b""
@@ -62,9 +64,14 @@ def _release_absent(keys: TopicKeys, holder: str, since: bytes, most: bytes) -> 
             return total
 
 
+def parse_receipt(stored: bytes | None) -> int:
+    """The receipt that a topic's ``last`` has; 0 if it has none, or is damaged: the next pop repairs it."""
+    return int(stored) if stored and len(stored) <= MOST_DIGITS and stored.isdigit() else 0
+
+
 def last_receipt(keys: TopicKeys) -> Command[int]:
     """The last receipt that was handed out, to anybody."""
-    return Command((b"HGET", keys.meta, b"last"), lambda reply: int(reply or 0))
+    return Command((b"HGET", keys.meta, b"last"), parse_receipt)
 
 
 def release_lost(keys: TopicKeys, holder: bytes, after: int, up_to: int, answered: Iterable[int]) -> Flow[int]:

@@ -24,6 +24,7 @@ from tarry.values.keys import (
     part_key,
 )
 from tarry.verbs.jobs import records
+from tarry.verbs.jobs.holders import parse_receipt
 from tarry.verbs.jobs.job_fields import FinishedRecord
 from tarry.verbs.jobs.job_values import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
 from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, Lateness, LimitReason, LimitStatus, Stats
@@ -193,7 +194,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
         died_lately, last_died, expired, leaving = more
         placed = delayed + ready + reserved + dead
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
-        last_receipt = int(meta.get(b"last", 0))
+        last_receipt = parse_receipt(meta.get(b"last"))
         paused = int(float(meta.get(b"paused", 0)))
         lateness = _lateness(meta)
         counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
