@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from http.cookies import SimpleCookie
 from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 import tarry
 from dashboard.conftest import Site
+from tarry.programs.dashboard.access import cookies_of
 from until import LONGEST_S
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -110,6 +113,19 @@ def test_a_header_that_is_no_url_is_refused(
             for name in (b"origin", b"host", b"referer"):
                 answer = http.post(site.at + path, headers=[(name, raw)], data={"token": "look"})
                 assert 300 <= answer.status_code < 500, (path, name, answer.text)
+
+
+def test_a_long_cookie_is_left_out_and_a_quoted_one_is_read() -> None:
+    """Nothing of what is longer than a token is taken apart: that took the square of its length."""
+
+    def read(text: str) -> dict[str, str]:
+        return cookies_of(Request({"type": "http", "headers": [(b"cookie", text.encode("latin-1"))]}))
+
+    assert read('a=1; tarry-dashboard="' + "\\" * 60_000 + '"; b=2') == {"a": "1", "b": "2"}
+    for token in ("tarry_1_x-Y", 'with "quotes", \\ and; more', "\xfc"):
+        jar: SimpleCookie[str] = SimpleCookie()
+        jar["tarry-dashboard"] = token
+        assert read(jar["tarry-dashboard"].OutputString()) == {"tarry-dashboard": token}
 
 
 @pytest.mark.parametrize(

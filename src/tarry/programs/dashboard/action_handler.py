@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, BodyError, JobExists, ServerUnfit, StaleReceipt, Unavailable
 from tarry.programs.dashboard import audit
+from tarry.programs.dashboard.access import cookies_of
 from tarry.programs.dashboard.forms import Form, FormTooLong
 from tarry.programs.dashboard.page_request import NotFound, PageHost, PageRequest, return_path
 
@@ -46,7 +47,7 @@ async def handle_action(
         if (action.destroys or plan.many) and not plan.is_confirmed_by(form):
             data = {"plan": plan, "action": action, "form": form, "back": back, "is_wrong": bool(form.value("sure"))}
             return dashboard.page(visit, "confirm.html", data)
-        who = dashboard.access.who(request.scope, request.cookies)
+        who = dashboard.access.who(request.scope, cookies_of(request))
         with audit.logged(who, visit.client.namespace, form) as entry:
             entry.result = result = await action.do(visit, form)
     except NotFound as fault:

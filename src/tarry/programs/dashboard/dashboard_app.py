@@ -28,6 +28,7 @@ from tarry.programs.dashboard.access import (
     Role,
     TokenFunction,
     WhoFunction,
+    cookies_of,
     same_origin,
 )
 from tarry.programs.dashboard.dead_scans import DeadScans
@@ -199,7 +200,7 @@ class Dashboard:
                 return self.error_page(
                     request, 403, "This request came from another site", "Use the buttons of the dashboard itself."
                 )
-            role = await self.access.role(request.scope, request.cookies)
+            role = await self.access.role(request.scope, cookies_of(request))
             if role is None:
                 if not self.access.tokens_required or live_updates.is_stream(request):
                     return self.error_page(

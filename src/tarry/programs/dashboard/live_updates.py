@@ -22,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
+from tarry.programs.dashboard.access import cookies_of
 from tarry.programs.dashboard.page_request import NotFound, PageHost, PageRequest
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ async def _with_timeout(part: Section, visit: PageRequest, patience_s: float) ->
 
 def stream(dashboard: PageHost, cache: ViewCache, part: Section, visit: PageRequest, request: Request) -> Response:
     """The response that streams updates of a page."""
-    token = request.cookies.get(dashboard.access.cookie, "") if dashboard.access.tokens_required else ""
+    token = cookies_of(request).get(dashboard.access.cookie, "") if dashboard.access.tokens_required else ""
     if cache.streams.total() >= MOST_STREAMS or (token and cache.streams[token] >= MOST_PER_TOKEN):
         return Response("Too many pages are open.", 503, headers={"retry-after": "10"})
     return CountedStream(_events(dashboard, cache, part, visit, request), cache.streams, token)
@@ -110,7 +111,7 @@ async def _events(
     last = logged = ""
     while not dashboard.closing.is_set():
         try:
-            if await dashboard.access.role(request.scope, request.cookies) != visit.role:
+            if await dashboard.access.role(request.scope, cookies_of(request)) != visit.role:
                 return  # signed out, or the token was revoked
             data = await cache.get_or_load(part, visit)
             text = dashboard.view(visit, part.template, data)
@@ -141,7 +142,7 @@ async def _pause(dashboard: PageHost, part: Section, visit: PageRequest, request
         with suppress(TimeoutError):
             await asyncio.wait_for(dashboard.closing.wait(), min(left, ROLE_CHECK_S))
         with suppress(Exception):  # the next view tells it
-            if access.tokens_required and await access.role(request.scope, request.cookies) != visit.role:
+            if access.tokens_required and await access.role(request.scope, cookies_of(request)) != visit.role:
                 return
 
 

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Scope
 
 from tarry.errors import TarryError
-from tarry.programs.dashboard.access import COOKIE
+from tarry.programs.dashboard.access import COOKIE, cookies_of
 from tarry.programs.dashboard.page_request import BASE_KEY, NamespaceLink, base_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class NamespaceDashboards:
         seen = [
             NamespaceLink(name, self._path_of(base, name), self.of(name) is dashboard)
             for name in names
-            if await self.of(name).access.role(request.scope, request.cookies) is not None
+            if await self.of(name).access.role(request.scope, cookies_of(request)) is not None
         ]
         return seen, base + "/sign-in" if len(seen) < len(names) else ""
 
