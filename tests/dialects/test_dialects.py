@@ -55,6 +55,15 @@ def test_delay_controller_another_charset_than_utf_8_is_refused(send: Speaks, me
     assert "the charset of 'message' is 'latin-1'; send UTF-8" in answer.text
 
 
+def test_delay_controller_a_form_that_is_slow_to_parse_is_refused(send: Speaks) -> None:
+    """Its parser takes the square of a header's length, and looks at each part."""
+    kind = {"content-type": "multipart/form-data; boundary=b"}
+    name = b'--b\r\nContent-Disposition: form-data; name="' + b";" * 60_000 + b"\r\n\r\nx\r\n--b--"
+    assert "a header of a part has more than 1000" in send("POST", "/delay/add", content=name, headers=kind).text
+    parts = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 1000 + b"--b--"
+    assert "more than 100 fields" in send("POST", "/delay/add", content=parts, headers=kind).text
+
+
 def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:
     send("POST", "/delay/add", params=TEA)
     assert send("DELETE", "/delay/delete", params={"jobId": 3}).text == "success"

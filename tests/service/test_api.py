@@ -224,6 +224,13 @@ def test_a_form_is_refused_as_a_job(api: Api) -> None:
     assert api.refused("POST", JOBS, data={"a": "b"}) == (415, "wrong_media")
 
 
+def test_a_content_type_that_is_too_long_is_refused(api: Api) -> None:
+    kind = {"content-type": 'application/json;="' + ";" * 60_000}
+    answer = api.http.post("/v1/topics/orders/jobs", content=b'{"body": 1}', headers=kind)
+    assert answer.status_code == 400
+    assert "send at most 1000" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("charset", ["latin-1", "ISO-8859-15", '"windows-1252"', "utf-16"])
 def test_a_body_in_another_charset_than_utf_8_is_refused(api: Api, charset: str) -> None:
     """Its bytes may be valid UTF-8 all the same, of another text."""

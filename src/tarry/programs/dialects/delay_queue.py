@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tarry.programs.serving.problems import Problem
 
 WAIT_S = 178
+MOST_TOPICS = 100
+"""As many as ``/v1/pop`` takes."""
 LONGEST_DELAY_S, LONGEST_TTR_S = 2**31, 86_400
 ADDED, DONE, NO_JSON = "添加成功", "操作成功", "解析json失败"
 NO_ID, NO_TOPIC = "job id不能为空", "topic不能为空"
@@ -84,6 +86,8 @@ async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
     names = [name.strip() for name in _trimmed(payload.topic, NO_TOPIC).split(",") if name.strip()]
     if not names:
         return Reply(1, NO_TOPIC)
+    if len(names) > MOST_TOPICS:
+        return Reply(1, f"topic: {len(names):,} names; give at most {MOST_TOPICS}.")
     request.app.authorizer.count_jobs(request.credential, 1)
     chosen = [request.topic_named(name) for name in names]
     jobs = await request.pop_or_give_back(pop_first(chosen[0].engine, chosen, 1, WAIT_S, None), waits=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from email import message_from_bytes
 from email.message import Message
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from tarry.errors import BadInput
-from tarry.programs.service.request import UTF_8
+from tarry.programs.service.request import LONGEST_MEDIA, UTF_8
 from tarry.programs.serving.problems import WrongMedia
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ async def fields(request: ServiceRequest) -> dict[str, str]:
         raise WrongMedia("Send the fields in the query, or in a form.")
     request.check_charset()
     try:
-        form = _multipart(request.headers[b"content-type"], raw) if media == PARTS else _fields(raw.decode())
+        if media != PARTS:
+            form = _fields(raw.decode())
+        else:  # in a thread, because a long form takes its parser seconds
+            form = await asyncio.to_thread(_multipart, request.headers[b"content-type"], raw)
     except UnicodeDecodeError:
         raise BadInput("form: it is not UTF-8.") from None
     return {**query(request), **form}
@@ -47,6 +51,8 @@ def _fields(text: str) -> dict[str, str]:
 
 def _multipart(content_type: bytes, raw: bytes) -> dict[str, str]:
     """Parses a multipart form, as ``curl -F`` and browsers send one. Raises ``BadInput``."""
+    if raw.count(b"\n--") > 2 * MOST_FIELDS:
+        raise BadInput(f"form: it has more than {MOST_FIELDS} fields.")
     form = message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type, raw))
     if not form.is_multipart() or form.defects:
         raise BadInput("form: it cannot be read: its parts do not match the boundary of its content-type.")
@@ -57,6 +63,8 @@ def _multipart(content_type: bytes, raw: bytes) -> dict[str, str]:
 
 
 def _field(part: Message) -> tuple[str, str]:
+    if any(len(value) > LONGEST_MEDIA for value in part.values()):
+        raise BadInput(f"form: a header of a part has more than {LONGEST_MEDIA} characters.")
     name, text = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
     if not isinstance(name, str) or not isinstance(text, bytes) or part.get_filename() is not None:
         raise BadInput("form: each part must be a field with a name and text.")

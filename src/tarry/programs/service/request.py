@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tarry.programs.serving.namespace_clients import NamespaceClients
     from tarry.wire.bodies import Body
 
+LONGEST_MEDIA = 1000
+"""A content type has at most so many bytes."""
 UTF_8 = ("", "utf-8", "utf8", "us-ascii")
 """Charsets of UTF-8, or a part of it."""
 PLAIN = (b"", b"identity")
@@ -67,7 +69,9 @@ class Application(Protocol):
 
 
 def media_charset(media: bytes) -> str:
-    """The charset of a content type, in small letters; empty if there is none."""
+    """The charset of a content type, in small letters; empty if there is none. Raises ``BadInput`` for one that is too long."""
+    if len(media) > LONGEST_MEDIA:  # email takes quadratic time for many parameters
+        raise BadInput(f"content-type: it has {len(media)} bytes; send at most {LONGEST_MEDIA}.")
     header = Header()
     header["content-type"] = media.decode("latin-1")
     return header.get_content_charset() or ""
