@@ -71,6 +71,11 @@ def test_a_token_permits_its_scopes(guarded: Beanstalk, connect: Connect) -> Non
     assert producer(b"reserve") == b"UNAUTHORIZED"
     assert consumer(b"put 0 0 60 3", b"tea") == b"UNAUTHORIZED"
     assert consumer(b"reserve") == b"RESERVED %d 3\r\ntea" % number
+    for one in (producer, consumer):
+        assert one(b"pause-tube default 60") == b"UNAUTHORIZED"
+    admin = connect()
+    authorize(admin, new_token(guarded, "admin"))
+    assert admin(b"pause-tube default 60") == b"PAUSED"
 
 
 def test_a_revoked_token_permits_nothing_more(guarded: Beanstalk, connect: Connect) -> None:

@@ -39,7 +39,8 @@ SETTLE_S = 10.0
 """How long a connection with reserved jobs may stay open while the server drains."""
 AUTHORIZED, UNAUTHORIZED = b"AUTHORIZED\r\n", b"UNAUTHORIZED\r\n"
 _SCOPES: dict[str, frozenset[Scope]] = {
-    **dict.fromkeys(("put", "pause-tube", "kick", "kick-job"), frozenset({"produce", "admin"})),
+    **dict.fromkeys(("put", "kick", "kick-job"), frozenset({"produce", "admin"})),
+    "pause-tube": frozenset({"admin"}),
     **dict.fromkeys(
         ("reserve", "reserve-with-timeout", "reserve-job", "release", "bury", "touch"), frozenset({"consume", "admin"})
     ),
