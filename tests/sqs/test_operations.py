@@ -14,6 +14,7 @@ from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.sqs.messages import ATTRIBUTES
 from tarry.programs.sqs.queues import NEVER
 from tarry.values.names import OwnTopic
 from tarry.verbs.codecs import JSON
@@ -160,6 +161,20 @@ def test_attributes_and_tags_are_kept(sqs: Any, queue: str) -> None:
     sqs.tag_queue(QueueUrl=queue, Tags={"team": "bills", "stage": "test"})
     sqs.untag_queue(QueueUrl=queue, TagKeys=["stage"])
     assert sqs.list_queue_tags(QueueUrl=queue)["Tags"] == {"team": "bills"}
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"a":{"DataType":"Binary","BinaryValue":"x"}}', '{"a":{"DataType":"Numb","StringValue":"q"}}', '{"":{}}', "["]
+)  # fmt: skip
+def test_attributes_that_another_client_stored_wrong_are_left_out(
+    sqs: Any, queue: str, running_service: RunningService, topic: Callable[[str], Any], stored: str
+) -> None:
+    """A good message of the same batch arrives."""
+    sqs.send_message(QueueUrl=queue, MessageBody="good")
+    running_service.run(topic("orders").add((b'"bad"', JSON), headers={ATTRIBUTES: stored}))
+    found = receive(sqs, queue, MaxNumberOfMessages=10, MessageAttributeNames=["All"])
+    assert {one["Body"] for one in found} == {"good", "bad"}
+    assert all("MessageAttributes" not in one for one in found)
 
 
 def test_message_attributes_come_back_with_their_md5(sqs: Any, queue: str) -> None:

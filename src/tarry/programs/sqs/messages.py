@@ -175,9 +175,12 @@ def decoded(job: AsyncJob[Body], headers: Mapping[str, str]) -> tuple[str, dict[
     try:
         if WHOLE in headers:
             whole = msgspec.json.decode(job.body[0], type=WholeMessage)
-            return whole.body, whole.attributes
-        return text_of(job.body), _decode_attributes(headers.get(ATTRIBUTES, "{}"))
-    except (msgspec.MsgspecError, UnicodeError):
+            text, attributes = whole.body, whole.attributes
+        else:
+            text, attributes = text_of(job.body), _decode_attributes(headers.get(ATTRIBUTES, "{}"))
+        check_attributes(attributes)  # others may write headers, too
+        return text, attributes
+    except (msgspec.MsgspecError, UnicodeError, SqsError):
         return text_of(job.body), {}
 
 
