@@ -114,6 +114,15 @@ def test_a_folder_that_others_may_write_to_is_refused_even_if_a_server_runs_ther
         join_server(folder).close()
 
 
+def test_a_folder_with_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    """The server would write where the link points."""
+    (tmp_path / "elsewhere").write_text("kept")
+    (folder / "server.log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="is a link"):
+        join_server(folder)
+    assert (tmp_path / "elsewhere").read_text() == "kept"
+
+
 @pytest.mark.parametrize("name", ["passwd", ".profile", "dump.rdb.old", "appendonlydir2"])
 def test_a_folder_with_foreign_files_is_refused_and_stays_as_it_is(folder: Path, name: str) -> None:
     (folder / name).write_text("foreign")

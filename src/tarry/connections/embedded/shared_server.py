@@ -173,7 +173,9 @@ def _fault_of(folder: Path) -> str | None:
                     f"The file {entry} belongs to user {about.st_uid}, and an embedded server is for one user only (you are {me}). "
                     f"Remove it, or choose an empty folder."
                 )
-            if about.st_mode & _WRITABLE and not stat.S_ISLNK(about.st_mode):
+            if stat.S_ISLNK(about.st_mode):
+                return f"{entry} is a link, and an embedded server follows none: it could write elsewhere. Remove it, or choose an empty folder."
+            if about.st_mode & _WRITABLE:
                 return _writable_fault(entry, about.st_mode)
     return None
 
