@@ -301,7 +301,9 @@ def test_what_is_too_late_already_is_not_promised(valkey_url: str, namespace: st
         due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
         found = forecast_of(topic.stats(), due, [], [])
         assert (found.waiting, found.certain, found.at_most, found.reason) == (0, 0, 0, None)
-        assert found.sentence == "Within 5 m nothing is due. 3 jobs are already too late to run, and will be marked dead."
+        assert (
+            found.sentence == "Within 5 m nothing is due. 3 jobs are already too late to run, and will be marked dead."
+        )
         assert topic.pop() is None
 
 

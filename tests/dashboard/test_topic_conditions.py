@@ -106,7 +106,8 @@ def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str)
 
     *_, one = pages(valkey_url, namespace, story)
     assert (
-        "Within 5 m 2 of 3 jobs are certain to be handed out, and at most 3: how many depends on how long handlers take." in one
+        "Within 5 m 2 of 3 jobs are certain to be handed out, and at most 3: how many depends on how long handlers take."
+        in one
     )
 
 

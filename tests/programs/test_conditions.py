@@ -265,7 +265,11 @@ LATE_QUEUE = Queue(late=timedelta(minutes=2))
         (
             replace(LATE_QUEUE, movers=0, poison=1),
             [
-                ("no_consumer", "bad", "The first element is overdue by 2 m, and no consumer makes due elements ready."),
+                (
+                    "no_consumer",
+                    "bad",
+                    "The first element is overdue by 2 m, and no consumer makes due elements ready.",
+                ),
                 ("damaged", "bad", "1 element could not be read or handled, and was set aside."),
             ],
         ),
