@@ -229,6 +229,10 @@ REFUSALS = [
     ("configure orders --keep-dead 1ms", "--keep-dead: "),
     ("configure orders --keep 1d", "No such option: --keep; tarry's is: --keep-dead"),
     ("limit orders", "No such command 'limit'; tarry's is: tarry configure TOPIC"),
+    (
+        "move-to-topic old orders",
+        "No such command 'move-to-topic'; tarry's is: tarry delayed-queue migrate QUEUE TOPIC",
+    ),
     ("purge orders", "--yes: it deletes jobs, and there is no terminal to ask"),
     ("token list --namespace a/b", "--namespace: 'a/b' contains a '/'"),
     ("worker nowhere:app", ""),

@@ -173,6 +173,7 @@ COMMANDS = {
         "doctor": "ping health",
         "schedule get TOPIC ID": "schedule:show",
         "delayed-queue stats QUEUE": "delayed-queue:size",
+        "delayed-queue migrate QUEUE TOPIC": "move-to-topic",
         "map-cache stats MAP": "map-cache:size",
         "map-cache delete MAP KEY": "map-cache:remove",
         "lock get LOCK": "lock:show",
