@@ -276,9 +276,9 @@ async def awaited_choice(job: Any, fault: Exception) -> int:
         (Choosing, "Choosing is a class"),
         (awaited_choice, "an async def is not awaited"),
         (lambda job: 7, "called with the job and the exception: too many positional arguments"),
-        ((), r"retry: \(\); give a duration, a BackOff, exceptions, "),
-        ((ConnectionError, "2s"), "give a duration, a BackOff, exceptions, "),
-        ([ConnectionError], "give a duration, a BackOff, exceptions, "),
+        ((), r"retry: \(\); give a duration, a BackOff, an exception or a tuple of them, "),
+        ((ConnectionError, "2s"), "give a duration, a BackOff, an exception or a tuple of them, "),
+        ([ConnectionError], "give a duration, a BackOff, an exception or a tuple of them, "),
     ],
 )
 def test_a_retry_that_would_fail_at_the_first_failure_is_refused(retry: Any, words: str) -> None:

@@ -158,7 +158,8 @@ def check_policy(policy: PolicyLike | None) -> Policy:
         )
     if not callable(policy):
         raise BadInput(
-            f"retry: {policy!r}; give a duration, a BackOff, exceptions, a map from exceptions to delays, or a function."
+            f"retry: {policy!r}; give a duration, a BackOff, an exception or a tuple of them, a map from exceptions to delays, or a "
+            "function."
         )
     _check_function(policy)
     return policy
