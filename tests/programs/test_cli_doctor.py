@@ -91,6 +91,17 @@ def test_doctor_tells_what_explains_a_topic_beside_what_is_wrong_with_it(client:
     )
 
 
+def test_doctor_says_that_all_is_well_only_where_no_job_is_dead(client: tarry.Client, cli: Cli) -> None:
+    orders = client.topic("orders")
+    orders.add("tea")
+    job = orders.pop()
+    assert job is not None
+    orders.bury(job)
+    assert "all well" not in cli("doctor").stdout
+    orders.delete(job.id)
+    assert "orders  all well\n" in cli("doctor").stdout
+
+
 def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:
     assert cli("add", "parted", "1", "--id", "7", "--partitions", "3").returncode == 0
     assert client.topic("parted").get("7") is not None

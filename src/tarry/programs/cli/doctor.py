@@ -169,7 +169,8 @@ def _check_topic(
         "conditions": [condition_data(one) for one in told],
     }
     calm = [_text_of(one, name) for one in told if one.level == "calm"]
-    return data, "; ".join([*(notes or ["all well"]), *calm]), ok
+    well = [] if any(one.kind == "died" for one in told) else ["all well"]
+    return data, "; ".join([*(notes or well), *calm]), ok
 
 
 def _text_of(condition: Condition, topic: str) -> str:
