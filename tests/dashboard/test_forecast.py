@@ -191,7 +191,7 @@ class Game:
         stats, settings = self.topic.stats(), self.topic.configure()
         if not same or found.waiting > free:
             return True
-        if self.has_limits and self.too_late_s:  # what waits for a limit may become too late
+        if settings.rate is not None and self.too_late_s:  # what waits for the rate may become too late
             return True
         if strange and (
             self.has_limits or len(takers[0].knows) == 1
