@@ -81,7 +81,7 @@ def make_app(place: Place) -> Celery:
 
 
 @contextmanager
-def places(visibility_s: int) -> Iterator[list[Place]]:
+def places(visibility_s: int, kinds: str = "plain tarry") -> Iterator[list[Place]]:
     """Each broker, plain and with tarry: a Redis each, and one RabbitMQ."""
     with ExitStack() as stack:
 
@@ -106,7 +106,7 @@ def places(visibility_s: int) -> Iterator[list[Place]]:
         found: list[Place] = []
         for broker in os.environ.get("DELAYS_BROKERS", " ".join(urls)).split():
             url = urls[broker]
-            for kind in os.environ.get("DELAYS_KINDS", "plain tarry").split():
+            for kind in os.environ.get("DELAYS_KINDS", kinds).split():
                 redis = new_redis()
                 found.append({
                     "DELAYS_BROKER": broker,
