@@ -350,18 +350,6 @@ def test_a_full_house_answers_503_and_health(guarded: LookedAt, make: Make) -> N
         assert guarded.running.app.held_requests == ROOM
 
 
-def test_requests_sent_ahead_without_a_token_are_limited(guarded: LookedAt) -> None:
-    """Two thousand pipelines would take all the processor's time."""
-    with ExitStack() as stack:
-        lines = [stack.enter_context(guarded.open()) for _ in range(ROOM)]
-        for line in lines[:-1]:
-            line.sendall(DOCUMENT * 99)
-        until(lambda: guarded.running.call(lambda: guarded.limits.serves_no_more_ahead))
-        lines[-1].sendall(VERSION * 3)
-        answered = rest_of(lines[-1])
-    assert [part[:4] for part in answered.split(b"HTTP/1.1 ")] == [b"", b"200 ", b"503 "]
-
-
 def test_ports_have_equal_shares() -> None:
     files = FileShares(900)
     PortLimits(files)

@@ -13,7 +13,7 @@ import pytest
 from uvicorn.protocols.http import httptools_impl
 
 from service.test_upgrade_offers import Connection, request
-from tarry.programs.service import open_requests, protocol
+from tarry.programs.service import open_requests, paced_input, protocol
 from tarry.programs.service.protocol import HTTPProtocol
 
 OF_THE_CONNECTION = {
@@ -61,7 +61,12 @@ def test_each_name_of_the_inside_is_listed() -> None:
     inner = {name for name in used if name not in own_names() or name in inherited | OF_THE_CONNECTION}
     assert {name for name in inner if not name.startswith("__")} == OF_THE_CONNECTION
     assert attributes(protocol, "self.cycle") | attributes(open_requests, "cycle", "self[-1]") == OF_A_CYCLE
-    assert attributes(protocol, "self.flow") | attributes(open_requests, "flow") == OF_THE_FLOW
+    assert (
+        attributes(protocol, "self.flow")
+        | attributes(open_requests, "flow")
+        | attributes(paced_input, "self._connection.flow")
+        == OF_THE_FLOW
+    )
     assert attributes(protocol, "parser") == OF_THE_PARSER
 
 

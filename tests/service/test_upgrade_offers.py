@@ -88,14 +88,14 @@ class Wire(asyncio.Transport):
 class Connection:
     """One connection of the service's protocol, to an application that notes what it gets. ``/early`` is answered before its body."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: PortLimits | None = None) -> None:
         self.got: Requests = []
         self.gone: list[str] = []
         self.wire = Wire()
         config = uvicorn.Config(self._app, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         config.load()
         self._state = ServerState()
-        self.limits = PortLimits(FileShares(math.inf))
+        self.limits = PortLimits(FileShares(math.inf)) if limits is None else limits
         self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, limits=self.limits)
         self.protocol.connection_made(self.wire)
 

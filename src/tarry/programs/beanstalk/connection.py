@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
             self._reading_paused = True
             self.transport.pause_reading()
         if not self.is_authorized:
-            self._server.limits.note_stranger(self, requests=int(self.is_busy))
+            self._server.limits.note_stranger(self, is_open=self.is_busy)
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still read the replies to what it has sent."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from tarry.programs.serving.connection_limits import EXTENSION, PortLimits
@@ -28,8 +29,9 @@ class OpenRequests(deque[Any]):
     _size_behind = 0
     _keeps_alive = True
     """Whether the newest may leave the connection open."""
-
-    _is_authorized = False
+    is_authorized = False
+    """Whether a request had a valid token, or was permitted where none is needed."""
+    on_authorized: Callable[[], None]
 
     def __init__(self, connection: Any, limits: PortLimits) -> None:
         super().__init__()
@@ -57,14 +59,15 @@ class OpenRequests(deque[Any]):
     def remove_answered(self) -> None:
         self.popleft()
         self._size_behind = 0
-        if not self._is_authorized:
-            self._limits.note_stranger(self._connection, requests=len(self))
+        if not self.is_authorized:
+            self._limits.note_stranger(self._connection, is_open=len(self) > 0)
 
     def authorize(self) -> None:
         """A request has a valid token, or is permitted where none is needed."""
-        if not self._is_authorized:
-            self._is_authorized = True
+        if not self.is_authorized:
+            self.is_authorized = True
             self._limits.authorize(self._connection)
+            self.on_authorized()
 
     def abandon_broken(self) -> bool:
         """Whether the error in a body can be answered in place of the only request's response, which then is not sent."""
@@ -109,5 +112,5 @@ class OpenRequests(deque[Any]):
             self._size_behind += size
             flow = self._connection.flow
             (flow.pause_reading if self._size_behind > MOST_BEHIND else flow.resume_reading)()
-        if not self._is_authorized:
-            self._limits.note_stranger(self._connection, requests=len(self))
+        if not self.is_authorized:
+            self._limits.note_stranger(self._connection, is_open=len(self) > 0)

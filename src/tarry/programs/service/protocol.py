@@ -20,12 +20,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tarry.errors import BadInput
 from tarry.programs.service.heads import LONGEST_HEAD, fault_of
 from tarry.programs.service.open_requests import MOST_OPEN, OpenRequests
+from tarry.programs.service.paced_input import PacedInput
 from tarry.programs.service.upgrade_offers import UpgradeOffers
 from tarry.programs.serving.connection_limits import Phase, PortLimits
 from tarry.programs.serving.problems import MEDIA, LongHead, TooManyConnections, problem_of
 
-MOST_DROPPED = 16 << 20
-"""How many bytes are dropped after the last response, so that a client that still sends can read it."""
 HEALTH = (b"/healthz", b"/readyz")
 """Answered on surplus connections too: a busy service is not dead."""
 _logger = logging.getLogger("uvicorn.error.connections")
@@ -48,6 +47,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._open = OpenRequests(self, self._limits)
+        self._input = PacedInput(self, self._open, self._limits.turns)
         self._is_surplus = not self._limits.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -56,13 +56,13 @@ class HTTPProtocol(HttpToolsProtocol):
         self._limits.remove(self)
 
     def data_received(self, data: bytes) -> None:
-        self._head_size += len(data)
         self.received += len(data)
-        if self._open.is_last:
-            if self._head_size > MOST_DROPPED:
-                self.transport.abort()
-            return
-        if self._is_between and not self._open:
+        self._input.receive(data)
+
+    def parse(self, data: bytes, *, is_read: bool) -> None:
+        """Parses what came next; ``is_read``: it is the begin of a read."""
+        self._head_size += len(data)
+        if is_read and self._is_between and not self._open:
             data = self._offers.remove_from(data)
         super().data_received(data)
         if self._head_size > LONGEST_HEAD:
@@ -77,8 +77,7 @@ class HTTPProtocol(HttpToolsProtocol):
         parser: Any = self.parser  # none after the end
         version, upgrades = parser.get_http_version(), parser.should_upgrade()
         fault = fault_of(version, self.url, self.headers, size=self._head_size, upgrades=upgrades)
-        is_ahead = len(self._open) > 0 and self._limits.serves_no_more_ahead
-        if is_ahead or (self._is_surplus and self.url.partition(b"?")[0] not in HEALTH):
+        if self._is_surplus and self.url.partition(b"?")[0] not in HEALTH:
             fault = TooManyConnections()
         if len(self._open) >= MOST_OPEN:
             fault = BadInput(f"request: {MOST_OPEN} requests of this connection wait for their answers.")
@@ -101,6 +100,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._open.remove_answered()
         super().on_response_complete()
+        self._input.resume()
         if self._is_surplus:
             self.transport.close()
         elif not self._open and not self.transport.is_closing() and (self._open.is_last or self.cycle.more_body):

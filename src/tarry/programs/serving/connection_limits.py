@@ -21,6 +21,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from enum import Enum
+from itertools import islice
 from typing import Any, Protocol
 
 from tarry.programs.serving.listener import max_file_number
@@ -42,8 +43,8 @@ IDLE_S = 75
 """How long an HTTP connection is kept between two requests."""
 LOOK_S = 1.0
 """How often a port looks at its connections."""
-MOST_OF_STRANGERS = 500
-"""How many requests may be open of connections that were never authorized; then none is read behind another one."""
+MOST_IN_A_TURN = 16
+"""How many requests of connections that were never authorized begin in one turn of the loop."""
 MOST_SURPLUS = 16
 """How many connections for which there is no room are kept all the same: one may be a health check."""
 
@@ -95,6 +96,46 @@ class _Seen:
         self.unread, self.unread_since = 0, now
 
 
+class Stranger(Protocol):
+    """A connection that was never authorized, and has sent something."""
+
+    def work(self) -> None: ...
+
+
+class Turns:
+    """The turns of the loop, and the strangers that wait for theirs: so many in each, the longest waiting first."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Stranger, None] = {}
+        self._left = MOST_IN_A_TURN
+        self._timer: asyncio.Handle | None = None
+        """The begin of the next turn, while somebody works or waits."""
+
+    def take(self, stranger: Stranger) -> None:
+        """Lets it work, now or in a later turn."""
+        if not self._left:
+            self._waiting[stranger] = None
+            return
+        self._count()
+        stranger.work()
+
+    def wait_for(self, stranger: Stranger) -> None:
+        """Lets it work in a later turn."""
+        self._waiting[stranger] = None
+        self._count(0)
+
+    def _count(self, workers: int = 1) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_soon(self._begin_next)
+        self._left -= workers
+
+    def _begin_next(self) -> None:
+        self._timer, self._left = None, MOST_IN_A_TURN
+        for stranger in list(islice(self._waiting, MOST_IN_A_TURN)):
+            del self._waiting[stranger]
+            self.take(stranger)
+
+
 class PortLimits:
     """The connections of one port."""
 
@@ -103,10 +144,10 @@ class PortLimits:
         self._files = files
         files.ports.append(self)
         self._seen: dict[PortConnection, _Seen] = {}
-        self._strangers: dict[bool, dict[PortConnection, int]] = {False: {}, True: {}}
-        """The connections that were never authorized, without and with open requests, and how many: the longest silent first."""
-        self._open_of_strangers = 0
-        self._surplus: dict[PortConnection, int] = {}
+        self.turns = Turns()
+        self._strangers: dict[bool, dict[PortConnection, None]] = {False: {}, True: {}}
+        """The connections that were never authorized, without and with an open request: the longest silent first."""
+        self._surplus: dict[PortConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._none_is_idle = False
         """At the last search since the last look no authorized connection was idle."""
@@ -123,7 +164,7 @@ class PortLimits:
         has_room = not self._is_full(connection) or self._evict_one()
         if not has_room and len(self._surplus) >= MOST_SURPLUS:
             self._evict(next(iter(self._surplus)))
-        (self._strangers[False] if has_room else self._surplus)[connection] = 0
+        (self._strangers[False] if has_room else self._surplus)[connection] = None
         self._seen[connection] = _Seen(loop.time())
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look_again, loop)
@@ -141,19 +182,13 @@ class PortLimits:
     def authorize(self, connection: PortConnection) -> None:
         """The connection has had a valid token, or a permitted request where none is needed."""
         for strangers in self._strangers.values():
-            self._open_of_strangers -= strangers.pop(connection, 0)
+            strangers.pop(connection, None)
 
-    @property
-    def serves_no_more_ahead(self) -> bool:
-        """Whether no connection may send a request before it has the answer to the one before."""
-        return self._open_of_strangers >= MOST_OF_STRANGERS
-
-    def note_stranger(self, connection: PortConnection, *, requests: int) -> None:
-        """A connection that is not authorized has sent something, or its answer was sent. It has so many open requests."""
+    def note_stranger(self, connection: PortConnection, *, is_open: bool) -> None:
+        """A connection that is not authorized has sent something, or its answer was sent; ``is_open``: a request is open."""
         if connection in self._seen and connection not in self._surplus:
             self.authorize(connection)
-            self._strangers[requests > 0][connection] = requests
-            self._open_of_strangers += requests
+            self._strangers[is_open][connection] = None
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,122 @@
+"""Input of connections without a token is worked on a little in each turn of the loop: counted, turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from service.test_upgrade_offers import Connection, request
+from tarry.programs.service.paced_input import MOST_KEPT
+from tarry.programs.serving.connection_limits import MOST_IN_A_TURN, FileShares, PortLimits, connection_of
+
+pytestmark = pytest.mark.anyio
+MOST_TURNS = 10_000
+
+
+class Client(Connection):
+    """A connection that shares its port with others. Its paths say what the service does."""
+
+    def __init__(self, limits: PortLimits) -> None:
+        self.begun = 0
+        super().__init__(limits)
+
+    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun += 1
+        if scope["path"] in ("/trusted", "/held"):
+            connection_of(scope).authorize()
+        if scope["path"] == "/held":
+            connection_of(scope).hold(True)
+            await receive()
+            await receive()
+            self.gone.append("/held")
+            return
+        await super()._app(scope, receive, send)
+
+
+@pytest.fixture
+async def limits() -> PortLimits:
+    return PortLimits(FileShares(math.inf))
+
+
+async def turns_until(answered: int, *clients: Client) -> list[int]:
+    """Lets the loop turn until the clients have so many answers. Returns how many requests had begun after each turn."""
+    begun = [0]
+    while sum(len(client.got) for client in clients) < answered:
+        await asyncio.sleep(0)
+        begun.append(sum(client.begun for client in clients))
+        assert len(begun) < MOST_TURNS
+    return begun
+
+
+async def test_one_request_of_a_stranger_is_parsed_at_a_time(limits: PortLimits) -> None:
+    stranger = Client(limits)
+    paths = [f"/{number}" for number in range(60)]
+    stranger.protocol.data_received(b"".join(request("POST", path, b"1") for path in paths))
+    begun = await turns_until(60, stranger)
+    assert max(after - before for before, after in pairwise(begun)) == 1
+    assert [path for _, path, _ in stranger.got] == paths
+    assert not stranger.wire.paused
+    await stranger.end()
+
+
+async def test_many_strangers_begin_few_requests_in_a_turn_and_others_come_before_them(limits: PortLimits) -> None:
+    trusted = Client(limits)
+    await trusted.read(request("GET", "/trusted"))
+    strangers = [Client(limits) for _ in range(10 * MOST_IN_A_TURN)]
+    for stranger in strangers:
+        stranger.protocol.data_received(request("GET", "/a") * 60)
+    trusted.protocol.data_received(request("GET", "/trusted"))
+    await turns_until(2, trusted)
+    assert sum(stranger.begun for stranger in strangers) <= 4 * MOST_IN_A_TURN
+    begun = await turns_until(3 * len(strangers), *strangers)
+    assert max(after - before for before, after in pairwise(begun[1:])) <= MOST_IN_A_TURN
+    counts = [stranger.begun for stranger in strangers]
+    assert max(counts) - min(counts) <= 1, "each has its turn"
+    for client in (*strangers, trusted):
+        await client.end()
+
+
+async def test_a_new_client_waits_for_one_request_of_each_stranger_at_most(limits: PortLimits) -> None:
+    strangers = [Client(limits) for _ in range(10 * MOST_IN_A_TURN)]
+    for stranger in strangers:
+        stranger.protocol.data_received(request("GET", "/a") * 60)
+    await turns_until(len(strangers), *strangers)
+    before, new = sum(stranger.begun for stranger in strangers), Client(limits)
+    new.protocol.data_received(request("GET", "/trusted"))
+    await turns_until(1, new)
+    assert sum(stranger.begun for stranger in strangers) - before <= len(strangers) + 4 * MOST_IN_A_TURN
+    for client in (*strangers, new):
+        await client.end()
+
+
+async def test_a_request_in_the_same_read_behind_a_held_one_ends_it(limits: PortLimits) -> None:
+    client = Client(limits)
+    await client.read(request("GET", "/held") + request("GET", "/b"))
+    assert client.gone == ["/held"]
+    assert client.wire.closed
+    await client.end()
+
+
+async def test_behind_a_refused_request_the_end_of_the_connection_is_read(limits: PortLimits) -> None:
+    client = Client(limits)
+    await client.read(b"nonsense\r\n\r\n" + request("GET", "/a") * 2)
+    assert client.answers == [b"400"]
+    assert not client.wire.paused
+    await client.end()
+
+
+async def test_what_is_kept_is_bounded(limits: PortLimits) -> None:
+    """Reading is paused; but what comes all the same ends the connection."""
+    client = Client(limits)
+    client.protocol.data_received(request("GET", "/a") * 2)
+    assert client.wire.paused
+    client.protocol.data_received(b"x" * (MOST_KEPT + 1))
+    await turns_until(1, client)
+    await client.read(b"")
+    assert client.answers == [b"200", b"400"]
+    assert client.wire.closed
+    await client.end()
