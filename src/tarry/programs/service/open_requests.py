@@ -26,6 +26,8 @@ class OpenRequests(deque[Any]):
 
     is_held = is_last = False
     """Whether the service holds the oldest; whether no more are read."""
+    has_had_none = True
+    """Whether no request has come yet."""
     _size_behind = 0
     _keeps_alive = True
     """Whether the newest may leave the connection open."""
@@ -46,6 +48,7 @@ class OpenRequests(deque[Any]):
 
     def add(self, cycle: Any) -> None:
         self.append(cycle)
+        self.has_had_none = False
         cycle.transport, self._keeps_alive, cycle.keep_alive = self, cycle.keep_alive, False
         cycle.scope["extensions"] = {EXTENSION: self}
         if self.is_held:

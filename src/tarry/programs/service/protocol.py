@@ -135,7 +135,7 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._open and not self.transport.is_closing():
             wants_more = self._open.lack_a_body() and not self._open.is_held and not self.flow.read_paused
             return Phase.BODY if wants_more else Phase.ANSWER
-        has_begun = self._head_size or self.cycle is None  # none before the first request
+        has_begun = self._head_size or self._open.has_had_none
         return Phase.LAST if self._open.is_last else Phase.HEAD if has_begun else Phase.IDLE
 
     def end(self, error: Exception, *, at_once: bool) -> None:
