@@ -84,6 +84,26 @@ def in_a_worker(url: str, namespace: str, look: Callable[[tarry.Worker], None], 
     asyncio.run(worker.run(signals=False))
 
 
+def test_a_worker_says_that_its_server_may_drop_jobs_now(
+    own_server: Callable[..., ServerProcess],
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The next look is far away: here it is at each check."""
+    monkeypatch.setattr("tarry.worker.renewal.LOOK_EVERY_S", 0.0)
+    url = own_server(port=True).url
+
+    def change(_worker: tarry.Worker) -> None:
+        with redis.Redis.from_url(url) as raw:
+            raw.config_set("maxmemory-policy", "allkeys-lru")
+            until(lambda: "from noeviction to allkeys-lru" in caplog.text, "it is told")
+            raw.config_set("maxmemory-policy", "noeviction")
+            until(lambda: "its maxmemory_policy is noeviction again" in caplog.text, "it is told")
+
+    in_a_worker(url, namespace, change, ttr="3s")
+
+
 @pytest.mark.parametrize("shared", [None, 10])
 def test_a_worker_reports_its_running_jobs(
     client: tarry.Client, valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, shared: int | None

@@ -8,7 +8,7 @@ jobs every sixth of a TTR. A job's age counts from the first check that saw it: 
 at half of it at the latest. Younger jobs and finished ones cost no call.
 
 The same thread watches the event loop: when handlers run and the loop does not answer, it logs which handler blocks it, for
-how long, and where. It also sends the worker's reports (heartbeat.py).
+how long, and where. It also sends the worker's reports (heartbeat.py), and looks whether the server has changed (server_changes.py).
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from typing import Any
 from tarry.clients.blocking.client import Client
 from tarry.clients.handle_verbs import server_verbs
 from tarry.connections.background import failures, supervise
+from tarry.connections.fitness import parse_info
+from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges
 from tarry.errors import StaleReceipt, TarryError
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.job_values import BaseJob
@@ -75,6 +77,8 @@ class Renewal:
         self._warn_blocked_after_s = warn_blocked_after_s
         self._pinged_at: float | None = None
         self._logged_at = -LOG_AGAIN_S
+        self._changes = ServerChanges()
+        self._look_at = 0.0
         self._blocker = ""
         self._thread = threading.Thread(target=self._run, name=WORK, daemon=True)
         self.on_alive: Callable[[bool], None] = lambda worked: None
@@ -163,6 +167,16 @@ class Renewal:
         self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
         self._check_loop(now)
         self._reports.report_if_due(time.monotonic())
+        self._look_at_servers_if_due(time.monotonic())
+
+    def _look_at_servers_if_due(self, now: float) -> None:
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        with suppress(TarryError):  # the next look may succeed; an outage is logged elsewhere
+            found = self._client.engine.runner.ask_all(lambda server: parse_info(server.exchange(((b"INFO",),))[0]))
+            for shown, info in found.items():
+                self._changes.note(shown, info)
 
     def _touch(self, consumer: TopicConsumer, jobs: Sequence[BaseJob[Any]]) -> bool:
         try:
