@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -17,7 +18,9 @@ from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.background import failures
+from tarry.programs.service.metrics import Metrics
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
+from until import until
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "examples" / "grafana-dashboard.json"
@@ -100,6 +103,50 @@ def test_readiness_names_the_conditions_of_the_server_and_of_no_topic(own_server
             raw.config_set("maxmemory", int(raw.info("memory")["used_memory"] * 1.02))
         answer = httpx.get(f"{limited.url}/readyz")
         assert (answer.status_code, "unfit_server" in answer.json()["conditions"]) == (200, True)
+
+
+def test_a_server_that_changes_while_the_service_runs_is_unfit_until_it_is_as_it_was(
+    own_server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = own_server()
+    with (
+        serve(lambda name: AsyncClient(running.url, namespace=name)) as service,
+        redis.Redis.from_url(running.url) as raw,
+    ):
+        seen = list[bool]()
+        for policy in ("noeviction", "volatile-lru", "volatile-lru", "noeviction"):
+            raw.config_set("maxmemory-policy", policy)
+            seen.append("unfit_server" in httpx.get(f"{service.url}/readyz").json().get("conditions", []))
+    assert seen == [False, True, True, False]
+    told = [record.getMessage() for record in caplog.records if "maxmemory" in record.getMessage()]
+    assert ["from noeviction to volatile-lru" in told[0], "is noeviction again" in told[1], len(told)] == [
+        True,
+        True,
+        2,
+    ]
+
+
+def test_a_service_that_nobody_scrapes_looks_at_its_servers(
+    own_server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next look is far away: here it is soon."""
+    monkeypatch.setattr("tarry.programs.service.metrics.LOOK_EVERY_S", 0.01)
+    running = own_server()
+
+    async def look() -> None:
+        clients: Any = [("shop", AsyncClient(running.url, namespace="shop"))]
+        looking = asyncio.ensure_future(metrics.keep_looking(clients))
+        with redis.Redis.from_url(running.url) as raw:
+            raw.config_set("maxmemory-policy", "allkeys-lru")
+            await asyncio.to_thread(until, lambda: "from noeviction to allkeys-lru" in caplog.text, "it is told")
+        looking.cancel()
+        await clients[0][1].close()
+
+    metrics = Metrics()
+    try:
+        asyncio.run(look())
+    finally:
+        metrics.close()
 
 
 def test_the_memory_of_the_fullest_server_is_exported(running_service: RunningService, own_server: Any) -> None:

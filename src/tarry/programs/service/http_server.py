@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tarry.connections.background import supervise_task
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
 from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, write_line
 
@@ -114,6 +115,7 @@ async def serve(
     if app.moved_queues:
         await app.clients[app.settings.namespaces[0]].keep_moving(*app.moved_queues)
     app.show_pages()
+    looking = asyncio.ensure_future(supervise_task("tarry servers", partial(app.metrics.keep_looking, app.clients)))
     _freeze_gc()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
@@ -131,6 +133,7 @@ async def serve(
         await running
     finally:
         restore_signals()
+        looking.cancel()
         await app.close()
 
 

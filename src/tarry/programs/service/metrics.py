@@ -8,6 +8,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +21,7 @@ from tarry.connections.background import failures
 from tarry.connections.fitness import parse_info
 from tarry.connections.health import Node, assess_node
 from tarry.connections.resp import raise_faults
+from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.serving.conditions import (
     LEVELS,
@@ -72,13 +75,14 @@ async def _ping(server: Server) -> None:
     raise_faults(await server.exchange(_PING))
 
 
-async def _assess(server: Server) -> Node:
-    """Its INFO and its response time, as `tarry doctor` judges them."""
+async def _assess(server: Server) -> tuple[dict[str, str], Node]:
+    """Its INFO, and what `tarry doctor` judges by that and its response time."""
     began = time.perf_counter()
     await _ping(server)
     answer_ms = (time.perf_counter() - began) * 1000
     [info] = raise_faults(await server.exchange(((b"INFO",),)))
-    return assess_node(parse_info(info), None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
+    fields = parse_info(info)
+    return fields, assess_node(fields, None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
 
 
 class Metrics:
@@ -122,6 +126,7 @@ class Metrics:
         self.close = failures.listen(self._count_restart)
         """Ends the counting of failures."""
         self._observers: dict[tuple[str, int], Any] = {}
+        self._changes = ServerChanges()
 
     def _count_restart(self, work: str, _unfit: str) -> None:
         self._restarts.labels(work).inc()
@@ -140,11 +145,21 @@ class Metrics:
         self._round_trips.observe(time.perf_counter() - began)
 
     async def _assess_servers(self, clients: NamespaceClients) -> ServerFacts:
-        """Judges every server, and measures how full the fullest is."""
+        """Judges every server, logs what has changed, and measures how full the fullest is."""
         found = await asyncio.gather(*[client.engine.runner.ask_all(_assess) for _, client in clients])
-        nodes = [node for servers in found for node in servers.values()]
+        nodes = [node for servers in found for _, node in servers.values()]
+        for shown, (info, _) in (one for servers in found for one in servers.items()):
+            self._changes.note(shown, info)
         self._memory.set(max((node.memory or 0) / node.max_memory if node.max_memory else 0.0 for node in nodes))
-        return facts_of(nodes)
+        facts = facts_of(nodes)
+        return replace(facts, unfit=(*facts.unfit, *self._changes.problems))
+
+    async def keep_looking(self, clients: NamespaceClients) -> None:
+        """Looks at the servers every 30 s, also where nobody scrapes."""
+        while True:
+            with suppress(TarryError):  # the next look may succeed
+                await self._assess_servers(clients)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def check_usable(self, clients: NamespaceClients) -> tuple[Condition, ...]:
         """Runs a read-only script on every server; returns the conditions of the servers. Raises a ``TarryError`` soon when one
