@@ -135,6 +135,7 @@ def test_a_service_that_nobody_scrapes_looks_at_its_servers(
 
     async def look() -> None:
         clients: Any = [("shop", AsyncClient(running.url, namespace="shop"))]
+        await metrics.round_trip(clients)  # it is connected: an unfit server is refused at first
         looking = asyncio.ensure_future(metrics.keep_looking(clients))
         with redis.Redis.from_url(running.url) as raw:
             raw.config_set("maxmemory-policy", "allkeys-lru")
