@@ -27,7 +27,7 @@ def test_the_timeline_works_by_mouse_and_keyboard(site: Site, page: Any, client:
     page.mouse.move(box["x"] + box["width"] * 0.35, box["y"] + 80, steps=5)
     page.mouse.up()
     page.wait_for_url(re.compile("from=\\d+"))
-    expect(page.locator(".under")).to_contain_text("100 jobs here")
+    expect(page.locator(".under")).to_contain_text("100 jobs shown")
     page.locator(".stretch.one").focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
