@@ -136,10 +136,10 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
     at = replaced.due if replaced is not None and not delay else None
     priority = form.value("priority") or "0"
     if not _is_number(priority):
-        raise BadInput(f"priority: {priority[:40]!r} is not a whole number.")
+        raise BadInput(f"priority: {priority[:40]!r} is not a whole number of at most 19 digits.")
     if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
         raise BadInput(
-            f"attempts: {limit[:40]!r} is not a whole number; {NO_LIMIT_WORD!r} is allowed, or nothing for the topic's."
+            f"attempts: {limit[:40]!r} is not a whole number of at most 19 digits, nor {NO_LIMIT_WORD!r}, nor empty for the topic's."
         )
     options = JobOptions(
         delay=UNSET if at is not None else delay or 0,
