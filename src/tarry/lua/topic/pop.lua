@@ -16,8 +16,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 
 local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 86400000000, 500, 200, 16, 1000
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
-local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
-local LARGEST_RECEIPT = 9007199254740990  -- one more is still exact
+local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP, LARGEST_RECEIPT = 60000000, 20, 30 * DAY, 9007199254740990  -- one more is still exact
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
@@ -50,10 +49,8 @@ local fires_first = uses_priorities ~= '' and next_schedule and next_schedule <=
 local places_since = limits and math.max(paused, returned > 0 and now or limits.place_freed_at) or paused
 
 local last = tonumber(set[1] or 0) or 0
-if not (last <= LARGEST_RECEIPT and last % 1 == 0) then last = 0 end  -- damaged: the next one is of now
-local receipt = math.max(last + 1, now)
-local out, bytes, handed = {}, 0, 0
-local buried, skipped = 0, 0  -- jobs that are not handed out; entries of the indexes of priorities
+local receipt = last <= LARGEST_RECEIPT and last % 1 == 0 and math.max(last + 1, now) or now  -- after a damaged one: now
+local out, bytes, handed, buried, skipped = {}, 0, 0, 0, 0  -- the last two: jobs that are not handed out; entries of the indexes of priorities
 
 local usual_max_attempts, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
 if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
