@@ -8,12 +8,14 @@ import pytest
 
 from service.test_upgrade_offers import Connection, request
 from tarry.programs.service.open_requests import MOST_BEHIND, MOST_OPEN
+from tarry.programs.serving.connection_limits import connection_of
 
 
 class Busy(Connection):
-    """A service that answers ``/busy`` when its client has gone."""
+    """A service that answers ``/busy`` when its client has gone. It needs no token."""
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
+        connection_of(scope).authorize()
         if scope["path"] == "/busy":
             while (await receive())["type"] != "http.disconnect":
                 pass
@@ -46,11 +48,11 @@ async def test_what_comes_behind_an_open_response_is_limited() -> None:
 
 @pytest.mark.anyio
 async def test_requests_beyond_the_most_open_ones_are_refused_behind_them() -> None:
-    seen = Connection()
-    await seen.read(request("GET", "/c") * (MOST_OPEN + 5))
+    seen = Busy()
+    await seen.read(request("GET", "/c"), request("GET", "/c") * (MOST_OPEN + 5))
     for _ in range(1000):
         await seen.read(b"")
-    assert seen.answers == [b"200"] * MOST_OPEN + [b"400"]
+    assert seen.answers == [b"200"] * (1 + MOST_OPEN) + [b"400"]
     assert seen.wire.closed
     await seen.end()
 
