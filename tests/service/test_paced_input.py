@@ -56,8 +56,11 @@ async def test_one_request_of_a_stranger_is_parsed_at_a_time(limits: PortLimits)
     stranger = Client(limits)
     paths = [f"/{number}" for number in range(60)]
     stranger.protocol.data_received(b"".join(request("POST", path, b"1") for path in paths))
-    begun = await turns_until(60, stranger)
-    assert max(after - before for before, after in pairwise(begun)) == 1
+    most_open = 0
+    while len(stranger.got) < 60:
+        await asyncio.sleep(0)
+        most_open = max(most_open, len(stranger.protocol._open))  # no one else knows how far the parser is
+    assert most_open <= 2, "a body of one, and the head behind it"
     assert [path for _, path, _ in stranger.got] == paths
     assert not stranger.wire.paused
     await stranger.end()

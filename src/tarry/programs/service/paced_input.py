@@ -57,7 +57,7 @@ class PacedInput:
         if is_over or not self._kept:
             self._kept = b""
             self._connection.flow.resume_reading()
-        elif self._open.is_authorized or not self._open or self._open.lack_a_body():
+        elif self._open.is_authorized or not self._open or (len(self._open) == 1 and self._open.lack_a_body()):
             end = -1 if self._open.is_authorized else self._kept.find(_END)
             end = len(self._kept) if end < 0 else end + len(_END)
             part, self._kept, begins = self._kept[:end], self._kept[end:], self._begins
