@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+import redis
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -26,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from model.topic_model import KEEP, Job, Topic
-from tarry import BadInput, JobExists, NewJob, Reservation
+from tarry import BadInput, JobExists, NewJob, Reservation, StaleReceipt
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import add, settle
 from tarry.verbs.jobs.options import JobOptions
@@ -65,6 +66,9 @@ class Game(RuleBasedStateMachine):
         self.topic = self.client.topic("t")
         self.believed = Topic(now=self.clock.us)
         self.held: list[Reservation] = []
+        self.late_us: dict[tuple[str, int], int] = {}
+        self.shown = 0
+        self.server = redis.Redis.from_url(self.url)
         self.seen = 0
         self.stale: dict[str, int] = {}
         """By id: receipts up to this one certainly did not finish a job that is gone. The server remembers them for a minute."""
@@ -75,6 +79,7 @@ class Game(RuleBasedStateMachine):
             found = self.topic.check()
             self.topic.purge()
             self.client.close()
+            self.server.close()
             assert found.ok, found.faults
 
     def new(
@@ -139,6 +144,7 @@ class Game(RuleBasedStateMachine):
         if jobs:
             self.seen = jobs[0].receipt
         self.held += [Reservation(job.id, job.receipt) for job in jobs]
+        self.late_us.update({(job.id, job.receipt): job._popped_us - job._due_us for job in jobs})
 
     @rule(n=st.sampled_from([1, 2, 10]))
     def lose_and_pop_again(self, n: int) -> None:
@@ -189,6 +195,25 @@ class Game(RuleBasedStateMachine):
                 self.believed.refused += fault is not None
                 if verb == "finish" and fault is None:
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), wait=WAITS, calls=CALLS)
+    def put_back_unseen(self, data: Any, wait: int, calls: str) -> None:
+        job = data.draw(st.sampled_from(self.held[-6:]))
+        late_us = self.late_us[job.id, job.receipt]
+        call = settle.fail(self.topic.verbs.keys, job, b"%d" % wait, "", counted=False, unseen_us=late_us)
+        for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
+            known = self.believed.jobs.get(job.id)
+            was_held = known is not None and known.place == "reserved"
+            expected = self.believed.settle("release", job.id, job.receipt, again, wait, False)
+            told = None
+            try:
+                self.client.engine.run(call.as_replay() if again else call)
+            except StaleReceipt as fault:
+                told = fault.reason
+            assert told == expected
+            self.believed.refused += told is not None
+            self.believed.popped -= was_held and self.believed.jobs[job.id].place == "due"
 
     @rule(holder=HOLDERS, counts=st.booleans())
     def release_holder(self, holder: str, counts: bool) -> None:
@@ -293,6 +318,12 @@ class Game(RuleBasedStateMachine):
         assert real == believed
         stats = self.topic.stats()
         assert stats.added == self.believed.added
+        assert stats.popped >= max(self.believed.popped, self.shown), "it never falls"
+        self.shown = stats.popped
+        meta = self.server.hgetall(f"tarry:{{{self.client.namespace}/t}}:meta")
+        counts = [int(n) for field, n in meta.items() if field.startswith(b"late:")]
+        assert sum(counts) == self.believed.popped
+        assert min(counts, default=0) >= 0
         assert (stats.refused, stats.too_late) == (self.believed.refused, self.believed.too_late)
         states = [state for state, *_ in believed.values()]
         for state in ("delayed", "ready", "reserved", "dead"):

@@ -69,6 +69,7 @@ class Topic:
     cap: int = 10**9
     latest: int = 10**18
     added: int = 0
+    popped: int = 0  # without the hand-outs that were taken out again
     refused: int = 0
     too_late: int = 0
     keep_finished: int | None = None
@@ -132,6 +133,7 @@ class Topic:
             job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
             job.holder = holder
         self.last = receipt if ready else self.last
+        self.popped += len(ready)
         return [id for id, _ in ready]
 
     def fault(self, job: Job | None, receipt: int, again: bool) -> str | None:

@@ -29,6 +29,7 @@ class World:
     def __init__(self, url: str, namespace: str) -> None:
         self.clock = Clock()
         self.client = TestClient(url, self.clock, namespace=namespace)
+        self.url = url
         self._place = url, namespace
         self.seen: list[Any] = []
 

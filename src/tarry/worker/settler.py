@@ -224,7 +224,8 @@ class Settler:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         fault = pack_fault(reason, verdict.note)
-        return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, verdict.refund)
+        unseen_us = None if verdict.seen else job._popped_us - job._due_us
+        return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, unseen_us)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job._settled = True

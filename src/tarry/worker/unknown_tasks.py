@@ -7,8 +7,8 @@
     a worker that knows the task starts ──▶ due now
 
 The job's own note says since when nobody has known it and where its task was last seen, so all workers of a topic agree and a
-restart forgets nothing. Its failure stays what it was. A job with such a note counts neither as popped nor as released when it
-comes and is put back again, and its lateness does not count (lua/topic/pop.lua, release.lua).
+restart forgets nothing. Its failure stays what it was. A hand-out whose job is put back does not count, neither as popped and
+released nor in the lateness (lua/lib/put_backs.lua).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class UnknownTasks:
         else:
             longest = LONGEST_PAUSE_US if worker is None else LONGEST_WHILE_KNOWN_US
             pause = min(max(job._popped_us - since, FIRST_PAUSE_US), longest)
-            verdict = Verdict(pause, False, reason, error, refund=True, note=note)
+            verdict = Verdict(pause, False, reason, error, seen=False, note=note)
             fault = BodyError(note)
         await self._settler.apply(job, verdict, fault)
 

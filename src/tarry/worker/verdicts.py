@@ -109,14 +109,14 @@ DEFAULT_BACK_OFF = BackOff()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``delay_us`` is ``None`` for a job that is dead. ``refund``: the job does not count for the topic's rate. ``note``
-    is kept beside the failure."""
+    """``delay_us`` is ``None`` for a job that is dead. ``seen``: whether a handler saw the job;
+    else its hand-out does not count, nor for the topic's rate. ``note`` is kept beside the failure."""
 
     delay_us: int | None
     counts: bool
     reason: str
     error: str = ""
-    refund: bool = False
+    seen: bool = True
     note: str = ""
 
     @property

@@ -10,7 +10,6 @@ local NO_NONCE = string.rep('\0', NONCE_SIZE)
 local RUN = '<I3BIddB'  -- attempt, flags, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295  -- of a job
-local NOTE = '\n\29'        -- in a fault: behind it is a note, such as that nobody knows the job's task
 local UNCONFIRMED = -1  -- in place of a run's limit; stored as a flag: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
 local function created_of(value) return (struct.unpack(MOMENT, value)) end
@@ -33,8 +32,6 @@ local function unpack_run(run)
   if flags == 1 then limit = UNCONFIRMED end
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
 end
-
-local function has_note(fault) return fault ~= '' and string.find(fault, NOTE, 1, true) end
 
 local function count(what, n)
   if n > 0 then redis.call('HINCRBY', meta, 'n:' .. what, n) end

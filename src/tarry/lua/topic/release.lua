@@ -5,7 +5,8 @@ local clock, is_replay = unpack(ARGV)
 -- Releases jobs, due after `due_time` µs, at "@" and a moment, or after the back-off of "~": two times in µs, that of the first
 -- attempt, doubled by each further one, and the longest; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
--- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded.
+-- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded. Behind the 2
+-- may be how many µs late it was: then its hand-out does not count either.
 -- include clock job flags limits handout_limits watch capacity attempts bury max_attempts receipt retries priorities
 
 -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
@@ -23,7 +24,7 @@ local function refund(k, receipt)
   redis.call('HSET', meta, 'spent', text(tonumber(since) - spans * span) .. ' ' .. text(used + spans * n))
 end
 
-local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 6, 253402300799999999, '2'
+local FIRST, STRIDE, LAST_MOMENT = 3, 6, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
 local function due_of(due_time, index, attempt)
   if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
@@ -39,7 +40,7 @@ end
 for i = FIRST, #ARGV, STRIDE do
   if due_of(ARGV[i + 2], 0, 1) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
-local answers, released, died, refused, unseen, uncounted, given = {}, 0, 0, 0, 0, 0, nil
+local answers, released, died, refused, unseen, given, uncounted = {}, 0, 0, 0, 0, nil, {}
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
   local run = redis.call('HGET', runs, id)
@@ -69,14 +70,21 @@ for i = FIRST, #ARGV, STRIDE do
       note_retry(id, at, first)
       index_again(id, text(at))
       answer, released = 'delayed', released + 1
-      if counted == UNSEEN then unseen, given = unseen + 1, receipt end
-      if counted == UNSEEN and has_note(before) then uncounted = uncounted + 1 end  -- its hand-out was not counted either
+      if counted ~= '1' and counted ~= '0' then
+        unseen, given = unseen + 1, receipt
+        local late = tonumber(string.sub(counted, 2))
+        if late then uncounted[#uncounted + 1] = {late, tonumber(receipt)} end
+      end
     end
   end
   answers[#answers + 1] = answer
 end
 keep_retrying()
-count('released', released - uncounted)
+count('released', released - #uncounted)
+if #uncounted > 0 then
+-- include put_backs
+  for _, job in ipairs(uncounted) do take_out(unpack(job)) end
+end
 count('died', died)
 count('refused', refused)
 note_capacity(released + died)

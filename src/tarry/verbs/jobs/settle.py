@@ -64,7 +64,8 @@ _encode = msgspec.json.Encoder().encode
 _AT_ONCE = b"0"
 _VERY_MANY = 100
 _NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
-"""Whether a released attempt counts, or a refused renewal. A refunded one does not, and gives back its share of the topic's rate."""
+"""Whether a released attempt counts, or a refused renewal. A refunded one does not, and gives back its share of the topic's rate;
+behind it may be how late the job was handed out: then the hand-out does not count either."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,18 +187,21 @@ def fail(
     *,
     counted: bool = True,
     max_attempts: int | UnsetType | None = UNSET,
-    refund: bool = False,
+    unseen_us: int | None = None,
 ) -> ScriptCall[bool]:
     """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
-    dead now. ``max_attempts`` is the handler's, if that counts; it is stored with the run. ``refund=True``, for an attempt that
-    does not count, also gives back its share of the topic's rate.
+    dead now. ``max_attempts`` is the handler's, if that counts; it is stored with the run. ``unseen_us``, if no handler saw the
+    job: how late it was handed out. Then neither the attempt nor the hand-out counts, and its share of the topic's rate is given back.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
     text = fault.encode("utf-8", "replace")
     verb = BURY if due_time is None else RELEASE
     limit = b"%d" % max_attempts_of(max_attempts)
-    settling = () if due_time is None else (due_time, _REFUNDED if refund else _COUNTED if counted else _NOT_COUNTED)
+    after = _COUNTED if counted else _NOT_COUNTED
+    if unseen_us is not None:
+        after = _REFUNDED + b"%d" % max(unseen_us, 0)
+    settling = () if due_time is None else (due_time, after)
     item = (*receipt_args(job), *settling, limit, text)
 
     def decode(reply: Reply) -> bool:

@@ -123,12 +123,12 @@ class TopicVerbs(Partitions[T]):
         fault: str,
         counted: bool,
         max_attempts: int | UnsetType | None = UNSET,
-        refund: bool = False,
+        unseen_us: int | None = None,
     ) -> Operation[bool]:
         return self._on_partition_of(
             job.id,
             lambda part: job_verbs.settle.fail(
-                part.keys, job, due_time, fault, counted=counted, max_attempts=max_attempts, refund=refund
+                part.keys, job, due_time, fault, counted=counted, max_attempts=max_attempts, unseen_us=unseen_us
             ),
         )
 

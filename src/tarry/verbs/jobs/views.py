@@ -196,7 +196,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         last_receipt = parse_receipt(meta.get(b"last"))
         paused = int(float(meta.get(b"paused", 0)))
-        lateness = _lateness(meta)
+        popped, lateness = _popped_and_lateness(meta)
         counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
         return Stats(
             topic=context.name,
@@ -214,7 +214,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             watching=seats,
             added=jobs + sum(counters[name] for name in _REMOVAL_COUNTERS),
             lateness=lateness,
-            popped=lateness.count,
+            popped=popped,
             **counters,
             died_lately=died_lately,
             last_died=_moment_of(last_died),
@@ -242,8 +242,17 @@ def _limit_of(why: bytes | None, until: int) -> LimitStatus | None:
     )
 
 
-def _lateness(meta: dict[bytes, bytes]) -> Lateness:
-    return Lateness.of({int(field[5:]): int(n) for field, n in meta.items() if field.startswith(b"late:")})
+def _popped_and_lateness(meta: dict[bytes, bytes]) -> tuple[int, Lateness]:
+    """Of two numbers the larger is shown: see lua/lib/put_backs.lua."""
+    counts = _numbered(meta, b"late:")
+    most = _numbered(meta, b"most:")
+    return max(sum(counts.values()), int(meta.get(b"most", 0))), Lateness.of(
+        {bucket: max(n, most.get(bucket, 0)) for bucket, n in counts.items()}
+    )
+
+
+def _numbered(meta: dict[bytes, bytes], prefix: bytes) -> dict[int, int]:
+    return {int(field[5:]): int(n) for field, n in meta.items() if field.startswith(prefix)}
 
 
 def due_histogram(
