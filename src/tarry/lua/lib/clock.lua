@@ -3,18 +3,17 @@
 
 local function text(us) return string.format('%.0f', us) end  -- `..` would round numbers of 15 digits and more
 
-local function read_clock()
-  if clock == '' then
-    local time = redis.call('TIME')
-    return time[1] * 1000000 + time[2]
-  end
+local now
+if clock == '' then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+else
   local imaginary = redis.pcall('tarry-imaginary-clock', clock)
   if type(imaginary) == 'table' then
-    return nil, redis.error_reply('CLOCK this server was not started for tests; it keeps its own time')
+    return redis.error_reply('CLOCK this server was not started for tests; it keeps its own time')
   end
-  return tonumber(imaginary)
+  now = tonumber(imaginary)
 end
-
-local now, refused = read_clock()
-if refused then return refused end
+local LAST_MOMENT = 253402300799999999  -- the end of the year 9999
+local MOMENT = '<I7'  -- a moment, as the head of a job has it
 local HORIZON = 10500000  -- no seat of the watch is needed for what is due later: the longest time between two pops, and a twentieth more

@@ -1,7 +1,6 @@
 -- A job as it is stored: `jobs` holds head + body, written once; `runs` holds its attempts, from the first one on.
 -- A head is a moment and flags, 8 bytes; then what the flags name, in their order (tarry/verbs/jobs/records.py reads the same).
 
-local MOMENT = '<I7'    -- when it was created
 local FLAGS_AT, HEAD_SIZE = 8, 8
 local RAW = 1           -- a flag: the body is plain bytes
 local LEVELS = 6        -- two flags: the priority, 0 to 3 (lib/priorities.lua)

@@ -13,7 +13,7 @@ local clock, mode, is_replay = unpack(ARGV)
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state since".
 -- include clock job flags
 
-local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
+local FIRST, STRIDE = 4, 3
 local n = (#ARGV - FIRST + 1) / STRIDE
 
 local stamp = struct.pack(MOMENT, now)  -- a value as it is sent lacks it

@@ -4,7 +4,6 @@ local clock, span = unpack(ARGV)
 -- Pauses the topic for `span` µs; "" ends the pause. Answers the end of the pause, or 0.
 -- include clock limits handout_limits watch
 
-local LAST_MOMENT = 253402300799999999
 if span == '' then
   local paused = tonumber(redis.call('HGET', meta, 'paused') or 0)
   if paused > now then redis.call('HSET', meta, 'paused', text(now)) end  -- until now: no job is late by it

@@ -24,7 +24,7 @@ local function refund(k, receipt)
   redis.call('HSET', meta, 'spent', text(tonumber(since) - spans * span) .. ' ' .. text(used + spans * n))
 end
 
-local FIRST, STRIDE, LAST_MOMENT = 3, 6, 253402300799999999
+local FIRST, STRIDE = 3, 6
 local n = (#ARGV - FIRST + 1) / STRIDE
 local function due_of(due_time, index, attempt)
   if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end

@@ -7,7 +7,7 @@ local clock = unpack(ARGV)
 -- Answers for each the state it was in, or nothing.
 -- include clock job flags place limits handout_limits watch retries priorities
 
-local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
+local FIRST, STRIDE = 2, 2
 local function due_of(due_time)
   if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
   return now + tonumber(due_time)
