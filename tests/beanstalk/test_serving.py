@@ -24,6 +24,8 @@ from tarry.errors import ServerUnfit
 from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 from tarry.programs.beanstalk.session import Session
+from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving import authorization
 from tarry.verbs import tokens
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
@@ -78,15 +80,52 @@ def test_a_token_permits_its_scopes(guarded: Beanstalk, connect: Connect) -> Non
     assert admin(b"pause-tube default 60") == b"PAUSED"
 
 
-def test_a_revoked_token_permits_nothing_more(guarded: Beanstalk, connect: Connect) -> None:
+@pytest.mark.parametrize("command", [b"reserve", b"reserve-with-timeout 60"])
+def test_a_wait_ends_when_its_token_is_revoked(guarded: Beanstalk, connect: Connect, command: bytes) -> None:
+    client, token = connect(), new_token(guarded, "consume")
+    authorize(client, token)
+    client.send(command + b"\r\n")
+    until(lambda: any(one.waiting for one in guarded.server.sessions))
+    revoke(guarded, token)
+    assert client.reply() == b"UNAUTHORIZED\r\n"
+
+
+def test_a_wait_without_a_token_ends_when_tokens_are_required(valkey_url: str, namespace: str) -> None:
+    settings = ServiceSettings(namespaces=(namespace,), tokens_later=True)
+    with speaking(valkey_url, namespace, service=settings) as made:
+        client = made.connect()
+        client.send(b"reserve\r\n")
+        until(lambda: any(one.waiting for one in made.server.sessions))
+        new_token(made, "consume")
+        assert client.reply() == b"UNAUTHORIZED\r\n"
+
+
+def test_a_command_that_waits_for_its_token_s_limit_is_refused_when_the_token_is_revoked(
+    guarded: Beanstalk, connect: Connect
+) -> None:
+    class UsedUp:
+        def take(self, *_: object) -> float:
+            return 0.01
+
+    client, token = connect(), new_token(guarded, "produce", calls=1)
+    authorize(client, token)
+    guarded.running.run(guarded.running.app.authorizer.authenticate(token)).calls = UsedUp()
+    client.send(b"list-tube-used\r\n")
+    until(lambda: any(one.is_busy for one in guarded.server._connections))
+    revoke(guarded, token)
+    assert client.reply() == b"UNAUTHORIZED\r\n"
+
+
+def test_a_revoked_token_permits_nothing_more(
+    guarded: Beanstalk, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a job comes before the next look at the tokens."""
+    monkeypatch.setattr(authorization, "HELD_CHECK_S", LONGEST_S)
     client, token = connect(), new_token(guarded, "consume", "produce")
     authorize(client, token)
     client.send(b"reserve\r\n")
     until(lambda: any(one.waiting for one in guarded.server.sessions))
-    engine = guarded.running.app.clients[guarded.namespace].engine
-    split = tokens.split_token(token)
-    assert split is not None
-    guarded.running.run(engine.run(tokens.delete_token(guarded.namespace, split[0])))
+    revoke(guarded, token)
     other = connect()
     authorize(other, new_token(guarded, "consume", "produce"))
     until(lambda: other(b"list-tubes").startswith(b"OK") and not known(guarded, token))
@@ -94,6 +133,13 @@ def test_a_revoked_token_permits_nothing_more(guarded: Beanstalk, connect: Conne
     assert client.reply() == b"UNAUTHORIZED\r\n"
     assert client(b"delete %d" % number) == b"UNAUTHORIZED"
     assert other(b"reserve") == b"RESERVED %d 3\r\ntea" % number
+
+
+def revoke(service: Beanstalk, token: str) -> None:
+    engine = service.running.app.clients[service.namespace].engine
+    split = tokens.split_token(token)
+    assert split is not None
+    service.running.run(engine.run(tokens.delete_token(service.namespace, split[0])))
 
 
 def known(service: Beanstalk, token: str) -> bool:

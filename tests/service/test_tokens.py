@@ -25,7 +25,7 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
 from tarry.verbs import tokens
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN
-from until import LONGEST_S, until
+from until import until
 from warm import WarmTarry
 
 Make = Callable[..., str]
@@ -384,35 +384,6 @@ def test_a_page_of_an_allowed_origin_needs_a_token_where_tokens_are_required(val
 # ── the command line, and the process ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_pop_that_waits_gets_no_job_once_its_token_is_revoked(valkey_url: str, make: Make) -> None:
-    settings = ServiceSettings(namespaces=("guarded",), tokens=True)
-    text = make("consume")
-    parts = tokens.split_token(text)
-    assert parts is not None
-
-    async def is_known() -> bool:
-        return await running_service.app.authorizer.find_credential(parts[0]) is not None
-
-    with (
-        serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running_service,
-        tarry.Client(valkey_url, namespace="guarded") as client,
-        ThreadPoolExecutor() as pool,
-    ):
-        api = asking(running_service, text)
-        known(api)
-        waiting = pool.submit(api.refused, "POST", "/v1/topics/revoked/pop", {"wait": 30})
-        until(lambda: running_service.app.held_requests)
-        client.engine.run(tokens.delete_token("guarded", parts[0]))
-        until(lambda: not running_service.run(is_known()))
-        assert not waiting.done()
-        client.topic("revoked").add("tea", id="tea")
-        assert waiting.result(LONGEST_S) == (401, "not_allowed")
-        info = client.topic("revoked").get("tea")
-        assert info is not None
-        assert (info.state, info.attempts) == ("ready", 0), "it was put back"
-        api.http.close()
-
-
 def revoke(valkey_url: str, text: str) -> None:
     parts = tokens.split_token(text)
     assert parts is not None
@@ -425,7 +396,7 @@ def test_an_open_stream_ends_when_its_token_is_revoked(
     valkey_url: str, guarded: RunningService, make: Make, path: str
 ) -> None:
     """Within a second: the table of tokens is that old at most, and the stream is checked so often."""
-    assert authorization.TRUST_TOKENS_FOR_S + authorization.STREAM_CHECK_S < 1
+    assert authorization.TRUST_TOKENS_FOR_S + authorization.HELD_CHECK_S < 1
     text = make("view")
     api, other = asking(guarded, text), asking(guarded, make("view"))
     for one in (api, other):

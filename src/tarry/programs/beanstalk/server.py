@@ -11,6 +11,7 @@ import logging
 import socket
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter as CounterMetric
@@ -51,7 +52,8 @@ _SCOPES: dict[str, frozenset[Scope]] = {
     ),
 }
 """Which scopes permit a command; one that is not here concerns the connection only."""
-_COUNTED_JOBS = frozenset({"put", "reserve", "reserve-with-timeout", "reserve-job"})
+WAITING = frozenset({"reserve", "reserve-with-timeout"})
+_COUNTED_JOBS = WAITING | {"put", "reserve-job"}
 _KEEP_ALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3))
 """A client whose machine is gone is noticed within two minutes."""
 
@@ -189,19 +191,20 @@ class BeanstalkServer:
         """Authorizes a command and performs it."""
         if command.name == "auth":
             return await self._authenticate(connection, command.args[0])
+        authorizer = self._app.authorizer
         try:
-            await self._authorize(connection, command.name)
+            credential = await self._authorize(connection, command.name)
         except (NoToken, Forbidden):
             return UNAUTHORIZED
         session = connection.session
         assert session is not None
-        reply = await session.perform(command, body)
-        if reply.startswith(b"RESERVED") and connection.token is not None:
-            try:
-                await self._credential(connection)  # it may have been revoked while the command waited
-            except NoToken:
-                await session.give_back()
-                return UNAUTHORIZED
+        if command.name not in WAITING or (credential is None and self.settings.namespace is not None):
+            return await session.perform(command, body)
+        with authorizer.telling_refusal(credential, partial(session.interrupt, UNAUTHORIZED)):
+            reply = await session.perform(command, body)
+        if reply.startswith(b"RESERVED") and authorizer.refusal_of(credential):
+            await session.give_back()
+            return UNAUTHORIZED
         return reply
 
     def count(self, command: str, reply: bytes) -> None:
@@ -250,37 +253,33 @@ class BeanstalkServer:
             connection.is_authorized = True
             self.limits.authorize(connection)
 
-    async def _authorize(self, connection: Connection, name: str) -> None:
-        """Raises ``NoToken`` or ``Forbidden``. A token's limits make the connection wait."""
+    async def _authorize(self, connection: Connection, name: str) -> Credential | None:
+        """The credential of a command, where it needs one. Raises ``NoToken`` or ``Forbidden``. A token's limits make the connection
+        wait."""
         if connection.token is None:
             if self.settings.namespace is None:
                 await self._app.authorizer.detect_first_token()
             if self.needs_token or connection.session is None:
                 raise NoToken
             self._trust(connection)
-            return
+            return None
         async with connection.admission:
-            await self._authorize_by_token(connection, name)
+            return await self._authorize_by_token(connection.token, name)
 
-    async def _authorize_by_token(self, connection: Connection, name: str) -> None:
-        credential = await self._credential(connection)
+    async def _authorize_by_token(self, token: str, name: str) -> Credential:
+        credential = await self._app.authorizer.authenticate(token)
         scopes = _SCOPES.get(name)
         if scopes is not None and scopes.isdisjoint(credential.token.record.scopes):
             raise Forbidden(f"{name} needs the scope {' or '.join(sorted(scopes))}.")
-        await _wait_for_share(credential.calls)
+        await self._wait_for_share(credential, credential.calls)
         if name in _COUNTED_JOBS:
-            await _wait_for_share(credential.jobs)
+            await self._wait_for_share(credential, credential.jobs)
+        return credential
 
-    async def _credential(self, connection: Connection) -> Credential:
-        assert connection.token is not None
-        return await self._app.authorizer.authenticate(connection.token)
-
-
-async def _wait_for_share(bucket: TokenBucket | None) -> None:
-    wait = bucket.take(1, time.monotonic()) if bucket is not None else 0.0
-    if wait:
-        await asyncio.sleep(wait)
-        await _wait_for_share(bucket)
+    async def _wait_for_share(self, credential: Credential, bucket: TokenBucket | None) -> None:
+        while bucket is not None and (wait := bucket.take(1, time.monotonic())):
+            await asyncio.sleep(wait)
+            await self._app.authorizer.check_again(credential)
 
 
 async def start(app: ServiceHost, settings: BeanstalkSettings, *, without_tokens: bool = False) -> str:

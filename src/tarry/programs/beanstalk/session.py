@@ -169,7 +169,7 @@ class Session:
                 if self._interrupted is None:
                     raise
                 answer, self._interrupted = self._interrupted, None
-                return CLOSE if answer == DRAINING and seconds is None else TIMED_OUT
+                return answer if answer != DRAINING else CLOSE if seconds is None else TIMED_OUT
             if jobs:
                 return await self._reserved(jobs[0], self._tubes.tube(jobs[0].topic))
             if self._loop.time() >= margin:
@@ -181,7 +181,7 @@ class Session:
         """Waits for a job of the watched tubes. ``interrupt`` ends it; a job that comes meanwhile is released."""
         tubes = [self._tubes.tube(name) for name in self.watched]
         self._pop = asyncio.ensure_future(pop_first(tubes[0].engine, tubes, 1, wait, None))
-        self.waiting = wait != 0
+        self.waiting, self._interrupted = wait != 0, None
         try:
             return await self._pop
         except asyncio.CancelledError:
@@ -193,9 +193,10 @@ class Session:
             self.waiting, self._pop = False, None
 
     def interrupt(self, reason: bytes) -> None:
-        """Ends a wait: the client sends no more (``TIMED_OUT``), or the server drains (``DRAINING``)."""
+        """Ends a wait: the client sends no more (``TIMED_OUT``), the server drains (``DRAINING``), or the token was revoked
+        (``UNAUTHORIZED``)."""
         self.half_closed = self.half_closed or reason == TIMED_OUT
-        if self._pop is not None and self.waiting:
+        if self._pop is not None and self.waiting and self._interrupted is None:
             self._interrupted = reason
             if not self._pop.cancel():
                 self._interrupted = None

@@ -29,7 +29,15 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.authorization import Authorizer
 from tarry.programs.serving.connection_limits import FileShares, connection_of
 from tarry.programs.serving.namespace_clients import NamespaceClients, OpenClient
-from tarry.programs.serving.problems import MEDIA, Draining, UnknownRoute, UnservedRoute, WrongMethod, problem_of
+from tarry.programs.serving.problems import (
+    MEDIA,
+    Draining,
+    NoToken,
+    UnknownRoute,
+    UnservedRoute,
+    WrongMethod,
+    problem_of,
+)
 from tarry.wire.schemas import NOTHING
 
 if TYPE_CHECKING:
@@ -289,8 +297,8 @@ class ServiceApp:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
 
         async with aclosing(answer.chunks):
-            with suppress(Draining):
-                await request.run_while_connected(pour())
+            with suppress(Draining, NoToken):
+                await request.run_while_wanted(pour())
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_problem(self, fault: Exception, route: Route | None, send: Send) -> int:

@@ -14,7 +14,7 @@ from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
 from tarry.programs.service import idempotency
 from tarry.programs.serving.connection_limits import connection_of
-from tarry.programs.serving.problems import Draining, NoToken, TooLarge, WrongCoding
+from tarry.programs.serving.problems import Draining, TooLarge, WrongCoding
 from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ class ServiceRequest:
 
     async def read(self, limit: int | None = None) -> bytes:
         """Reads the body, of at most ``limit`` bytes where the service takes more. Raises ``WrongCoding``, ``TooLarge``;
-        ``Draining`` if it has not arrived by then; ``ClientGone`` if the client disconnects, or is too slow for the connection."""
+        ``Draining`` if it has not arrived by then; ``NoToken`` if the token was revoked meanwhile; ``ClientGone`` if the client
+        disconnects, or is too slow for the connection."""
         if b"content-encoding" in self.headers and any(
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
@@ -182,9 +183,11 @@ class ServiceRequest:
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
-        parts, size = list[bytes](), 0
+        parts, size, has_waited = list[bytes](), 0, False
         while True:
-            message = self._poll_message() or await self._next_message()
+            message = self._poll_message()
+            if message is None:
+                message, has_waited = await self._next_message(), True
             if message["type"] == "http.disconnect":
                 raise ClientGone
             part = message.get("body", b"")
@@ -192,58 +195,60 @@ class ServiceRequest:
             if size > most:
                 raise TooLarge(f"The body has more than {most} bytes; this service takes no more.")
             if not message.get("more_body", False):
-                return b"".join((*parts, part)) if parts else bytes(part)
+                break
             parts.append(part)
+        if has_waited and self.route.scopes:
+            await self.app.authorizer.check_again(self.credential)
+        return b"".join((*parts, part)) if parts else bytes(part)
 
     # ── whether the client is still connected ────────────────────────────────────────────────────────────────────────────
 
     async def pop_or_give_back(
         self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool
     ) -> list[AsyncJob[Body]]:
-        """Performs a pop. If the client has disconnected, the jobs are released as if they had not been handed out; also if its
-        token was revoked while it waited: then it raises ``NoToken``."""
-        jobs = await (self.run_while_connected(work) if waits else work)
-        if jobs:
-            if waits and await self._is_revoked():
-                await self.give_back(jobs)
-                raise NoToken("This token was revoked while the request waited.")
-            await self.give_back_if_gone(lambda: self.give_back(jobs))
-        return jobs
+        """Performs a pop. Jobs that nobody may have any more are released as if they had not been handed out."""
+        jobs = await (self.run_while_wanted(work) if waits else work)
+        return await self.keep_or_give_back(jobs, lambda: self.give_back(jobs))
 
-    async def _is_revoked(self) -> bool:
-        mine = self.credential
-        return mine is not None and await self.app.authorizer.find_credential(mine.token.id) is None
-
-    async def give_back_if_gone(self, give_back: Callable[[], Awaitable[Any]]) -> None:
-        """Calls ``give_back`` and raises ``ClientGone`` if the client has disconnected."""
-        if self.has_disconnected():
+    async def keep_or_give_back(self, taken: R, give_back: Callable[[], Awaitable[Any]]) -> R:
+        """Returns the jobs or elements that were taken for the client. If it has disconnected, or its token was revoked, calls ``give_back``
+        instead, and raises ``ClientGone`` or ``NoToken``."""
+        if not taken:
+            return taken
+        reason = ClientGone() if self.has_disconnected() else self.app.authorizer.refusal_of(self.credential)
+        if reason is not None:
             await give_back()
-            raise ClientGone
+            raise reason
+        return taken
 
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
         """Puts jobs back with their due times; the attempts do not count."""
         topic = self.topic_named(jobs[0].topic)
         await topic.engine.run(server_verbs(topic).give_back(jobs, [moment_us(job.due) for job in jobs]))
 
-    async def run_while_connected(self, work: Coroutine[Any, Any, R]) -> R:
-        """Awaits work that may take long; cancels it when the client disconnects or the service drains."""
+    async def run_while_wanted(self, work: Coroutine[Any, Any, R]) -> R:
+        """Awaits work that may take long. Cancels it when the client disconnects, the service drains or the token is revoked: raises
+        ``ClientGone``, ``Draining`` or ``NoToken``. Whatever is held is held here."""
         task = asyncio.ensure_future(work)
         disconnect = asyncio.ensure_future(self._wait_for_disconnect())
+        refused = asyncio.Event()
+        refusal = asyncio.ensure_future(refused.wait())
         connection = connection_of(self.scope)
         connection.hold(True)
-        with self.app.cancelled_on_drain(task):
+        with self.app.cancelled_on_drain(task), self.app.authorizer.telling_refusal(self.credential, refused.set):
             try:
-                await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task, disconnect, refusal}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 connection.hold(False)
                 gone = disconnect.done()
                 disconnect.cancel()
+                refusal.cancel()
                 if not task.done():
                     task.cancel()
                     await asyncio.wait({task})
         if not task.cancelled():
             return task.result()
-        raise ClientGone if gone else Draining
+        raise ClientGone if gone else self.app.authorizer.refusal_of(self.credential) or Draining
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
 
+from tarry.connections.background import supervise_task
 from tarry.errors import TarryError
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from tarry.wire.endpoint import Scope
 
 TRUST_TOKENS_FOR_S = 0.5
-STREAM_CHECK_S = 0.25
-"""How often an open stream is checked: less than a second after its token was revoked it ends."""
+HELD_CHECK_S = 0.25
+"""How often the tokens of held requests are checked: less than a second after its token was revoked a wait or a stream ends."""
+WORK = "tarry held requests"
+REVOKED = "This token was revoked while the request waited."
 UNKNOWN_HOST = (
     "Without tokens this service answers to localhost and to addresses only, or a web page could reach it under a name of its own. "
     "Start it with --allow-host NAME to allow a name."
@@ -139,6 +142,9 @@ class Authorizer:
         self._no_token_until = 0.0
         """Until then it is known that there is no token, where the first one is looked for."""
         self._hosts: set[bytes] = set()
+        self._held: dict[object, tuple[Credential | None, Callable[[], object]]] = {}
+        """The requests that are held, and how each is told that its token was revoked."""
+        self._watch: asyncio.Task[None] | None = None
 
     async def authorize(
         self, route: ScopedRoute, headers: Mapping[bytes, bytes], query: dict[str, str]
@@ -215,16 +221,51 @@ class Authorizer:
         if any(table.credentials for table in found) and not self.settings.tokens:
             self._on_first_token()
 
-    async def wait_until_refused(self, credential: Credential | None) -> None:
-        """Returns when a request with this credential would be refused: its token was revoked. Without one: when tokens are required."""
-        while True:
-            await asyncio.sleep(STREAM_CHECK_S)
+    def refusal_of(self, credential: Credential | None) -> NoToken | None:
+        """Why a request with this credential would be refused now, by the tables as they are known: its token was revoked. Without one:
+        tokens are required."""
+        if credential is None:
+            return NoToken() if self.settings.tokens else None
+        is_known = credential.token.id in self._token_tables[credential.namespace].credentials
+        return None if is_known else NoToken(REVOKED)
+
+    async def check_again(self, credential: Credential | None) -> None:
+        """Checks the credential of a request that was authorized some time ago. Raises ``NoToken``."""
+        await self._look()
+        if refusal := self.refusal_of(credential):
+            raise refusal
+
+    @contextmanager
+    def telling_refusal(self, credential: Credential | None, tell: Callable[[], object]) -> Generator[None]:
+        """For as long as the block lasts: calls ``tell`` at each look at which a request with this credential would be refused."""
+        if not (self.settings.tokens or self.settings.tokens_later):
+            yield  # no request needs a token, ever
+            return
+        held = object()
+        self._held[held] = (credential, tell)
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(supervise_task(WORK, self._watch_held), name=WORK)
+        try:
+            yield
+        finally:
+            del self._held[held]
+
+    async def _watch_held(self) -> None:
+        """One look for all that is held, as long as there is any."""
+        while self._held:
             with suppress(TarryError):  # a server that does not answer says nothing about tokens
-                if credential is not None and await self.find_credential(credential.token.id) is None:
-                    return
-                await self.detect_first_token()
-                if credential is None and self.settings.tokens:
-                    return
+                await self._look()
+            for credential, tell in list(self._held.values()):
+                if self.refusal_of(credential):
+                    tell()
+            await asyncio.sleep(HELD_CHECK_S)
+
+    async def _look(self) -> None:
+        """Reads the tables again where they are too old."""
+        if self.settings.tokens:
+            await self._tables()
+        else:
+            await self.detect_first_token()
 
     async def _tables(self) -> list[TokenTable]:
         """The tables of all namespaces, refreshed where they are too old."""

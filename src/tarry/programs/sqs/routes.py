@@ -117,6 +117,7 @@ async def _check_signature(request: ServiceRequest, caller: SignedCaller, body: 
         await asyncio.to_thread(signature.check, caller.signature, sent, key)
     else:
         signature.check(caller.signature, sent, key)
+    await request.app.authorizer.check_again(found)  # the body may have taken its time
     request.app.authorizer.count_call(found)
     request.namespace, request.credential = found.namespace, found
 

@@ -119,7 +119,7 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
 async def _payloads(
     request: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], limit: int, seconds: float
 ) -> tuple[AsyncBlockingQueue[Any] | None, list[bytes]]:
-    """Takes raw payloads. If the client has disconnected they go back to the head of their list, in order."""
+    """Takes raw payloads. Those that nobody may have any more go back to the head of their list, in order."""
     found: list[bytes] = []
     for queue in queues:
         found = await queue.poll_many(limit)
@@ -128,14 +128,14 @@ async def _payloads(
     else:
         if not seconds:
             return None, []
-        pair = await request.run_while_connected(
+        pair = await request.run_while_wanted(
             request.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds)
         )
         if pair is None:
             return None, []
         queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
     ready = queue.verbs.keys.ready
-    await request.give_back_if_gone(lambda: request.client.engine.run(transfer.give_back(ready, found)))
+    await request.keep_or_give_back(found, lambda: request.client.engine.run(transfer.give_back(ready, found)))
     return queue, found
 
 

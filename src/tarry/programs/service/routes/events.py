@@ -2,8 +2,6 @@
 
 The service polls ``stats`` once a second, while at least one client listens: one pipeline for all listeners, and each change is encoded
 once for all of them. Adding and popping so costs nothing more. Several changes within a second make one event.
-
-A stream ends when its token is revoked.
 """
 
 from __future__ import annotations
@@ -52,8 +50,6 @@ class StatsListener:
         self.topic = topic
         self.token = token
         """The id of its token."""
-        self.watch: asyncio.Future[None] | None = None
-        """Ends when its token is revoked."""
         self._leave = leave
         self._stopped = False
         self._seen = set[str]()
@@ -115,18 +111,11 @@ class StatsPoller:
         if token is not None and sum(one.token == token for one in self._listeners) >= MOST_PER_TOKEN:
             detail = f"{MOST_PER_TOKEN} clients listen with this token already; close some, or retry later."
             raise TooMany(detail, retry_after=str(RETRY_S))
-        listener = StatsListener(namespace, topic, token, self._leave)
-        listener.watch = asyncio.ensure_future(self._app.authorizer.wait_until_refused(credential))
-        listener.watch.add_done_callback(lambda _: listener.stop())
+        listener = StatsListener(namespace, topic, token, self._listeners.discard)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(supervise_task(WORK, self._run))
         return listener
-
-    def _leave(self, listener: StatsListener) -> None:
-        self._listeners.discard(listener)
-        if listener.watch is not None:
-            listener.watch.cancel()
 
     def stop(self) -> None:
         for listener in self._listeners:

@@ -60,12 +60,14 @@ async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
     """
     payload = request.payload
     queue = queue_of(request, payload.layout, payload.max_lateness)
-    polled = await request.run_while_connected(
+    polled = await request.run_while_wanted(
         poll_until(queue, payload.limit, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
         return []
-    await request.give_back_if_gone(lambda: request.client.engine.run(guarded_scripts.give_back(queue.context, polled)))
+    await request.keep_or_give_back(
+        polled, lambda: request.client.engine.run(guarded_scripts.give_back(queue.context, polled))
+    )
     return items_of(queue, polled)
 
 

@@ -202,7 +202,7 @@ async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     the topic or the task keeps it."""
     id, seconds = request.path["id"], wait_seconds(request.query_model.wait)
     if seconds:
-        job = await request.run_while_connected(request.topic.engine.wait_until_ended(request.topic.verbs, id, seconds))
+        job = await request.run_while_wanted(request.topic.engine.wait_until_ended(request.topic.verbs, id, seconds))
     else:
         job = await request.topic.get(id)
     if job is None:
