@@ -45,7 +45,7 @@ def test_each_executed_action_is_one_line(site: Site, client: tarry.Client, capl
     assert [line.getMessage() for line in lines(caplog)] == [
         f"{who}: delete orders/7: 1 job deleted.",
         f"{who}: delete orders/{', '.join(f'{n}' for n in range(20))} and 5 more: 24 jobs deleted.",
-        f"{who}: run-now orders/all delayed: 5 jobs moved to now.",
+        f"{who}: run-now orders/all delayed: 5 jobs made due now.",
         f"{who}: add orders/⟨RIGHT-TO-LEFT OVERRIDE⟩mine: Job ⟨RIGHT-TO-LEFT OVERRIDE⟩mine was added to orders; it is ready.",
         f"{who}: pause orders: orders is paused until it is resumed.",
     ]
@@ -62,7 +62,7 @@ def test_an_action_that_fails_is_logged_without_the_text_of_its_form(
     data = {"action": "add", "topic": "orders", "kind": "json", "body": "secret", "new_id": "7"}
     assert httpx.post(site.at + "/act", data=data, headers=OURS).status_code == 400
     [line] = lines(caplog)
-    assert line.getMessage().endswith("add orders/7: failed, perhaps after a part of it: BadInput")
+    assert line.getMessage().endswith("add orders/7: failed, perhaps partly done: BadInput")
     assert httpx.post(site.at + "/act", data=data).status_code == 403, "of another site"
     assert len(lines(caplog)) == 1
 

@@ -136,7 +136,7 @@ def test_a_shared_queue_is_cleared_only_by_its_name(
     assert queue.stats().waiting == 1
     page.get_by_label(f"Type {queue.name} to confirm").fill(queue.name)
     page.get_by_role("button", name="Clear 1", exact=True).click()
-    expect(page.locator(".said")).to_have_text(f"{queue.name} is clear.")
+    expect(page.locator(".said")).to_have_text(f"All delayed elements of {queue.name} were removed.")
     assert queue.stats().waiting == 0
 
 
@@ -214,7 +214,7 @@ def test_a_lock_is_shown_and_force_released(site: Site, page: Any, client: tarry
         row = page.locator("tr", has_text=lock.name)
         expect(row).to_contain_text("9 m 5")
         row.get_by_role("button", name="Release").click()
-        expect(page.locator("#ask h1")).to_contain_text(f"Take {lock.name} from")
+        expect(page.locator("#ask h1")).to_contain_text(f"Release {lock.name}, which")
         page.locator("#ask").get_by_role("button", name="Release it").click()
         expect(page.locator(".said")).to_have_text(f"{lock.name} is free.")
         assert not lock.state().held
@@ -243,7 +243,7 @@ def test_a_running_job_is_cancelled(site: Site, page: Any, client: tarry.Client)
         expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
         page.goto(site.at + "/job?topic=orders&id=0")
         page.get_by_role("button", name="Cancel run").click()
-        expect(page.locator("#ask")).to_contain_text("its worker stops it within half of the time to run")
+        expect(page.locator("#ask")).to_contain_text("its worker is told within half of its time to run")
         page.get_by_role("button", name="Cancel 1 job").click()
         expect(page.locator(".said")).to_have_text("1 job cancelled.")
         until(lambda: "0 is cancelled" in seen, "its run is stopped")

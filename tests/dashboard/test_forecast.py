@@ -281,7 +281,7 @@ def test_the_reported_lengths_of_handlers_make_the_lower_bound_useful(valkey_url
         found = busy_topic(client, {"mail": 6900})
         assert (found.certain, found.at_most) == (4 * 43, 1000), "a slot is free again after seven seconds"
         assert found.sentence == (
-            "Within 5 m 172 of 1,000 jobs are certain to be handed out, and at most 1,000: if each takes 6.9 s, the longest of the last hour."
+            "In the next 5 m, 172 of 1,000 jobs are certain to be handed out, and at most 1,000: 172 if none takes longer than 6.9 s, the longest of the last hour."
         )
         assert busy_topic(client, {"bill": 10}).certain == 4, "the length of a task that waits is not known"
         assert busy_topic(client, {"mail": 10, "bill": 6900}).certain == 172, "a longer one may come"
@@ -302,7 +302,8 @@ def test_what_is_too_late_already_is_not_promised(valkey_url: str, namespace: st
         found = forecast_of(topic.stats(), due, [], [])
         assert (found.waiting, found.certain, found.at_most, found.reason) == (0, 0, 0, None)
         assert (
-            found.sentence == "Within 5 m nothing is due. 3 jobs are already too late to run, and will be marked dead."
+            found.sentence
+            == "In the next 5 m, nothing is due. 3 jobs are already too late to run, and will be marked dead."
         )
         assert topic.pop() is None
 
@@ -331,10 +332,10 @@ def test_busy_slots_come_back_however_old_the_report_is(
 @pytest.mark.parametrize(
     ("own", "busy", "certain", "says"),
     [
-        (8, 15, 8 * 43, "if each takes 6.9 s, the longest of the last hour."),
-        (1, 15, 1, "the longest of the last hour, and on the other topics that share slots with this one."),
-        (1, 16, 0, "no slot of 8 is certain to be free, because other topics of the workers may take them"),
-        (0, 0, 0, "no slot of 8 is certain to be free, because other topics of the workers may take them"),
+        (8, 15, 8 * 43, ": 344 if none takes longer than 6.9 s, the longest of the last hour."),
+        (1, 15, 1, "the longest of the last hour, and more if other topics leave slots free."),
+        (1, 16, 0, "none of 8 slots is certain to be free, because other topics of the workers may take them"),
+        (0, 0, 0, "none of 8 slots is certain to be free, because other topics of the workers may take them"),
     ],
 )
 def test_a_worker_with_several_topics_promises_what_these_cannot_take(

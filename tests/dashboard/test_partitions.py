@@ -47,9 +47,9 @@ def test_the_topic_page_sums_all_partitions(http: httpx.Client, client: tarry.Cl
     for n in range(10):
         client.schedules.put(topic, f"s{n}", every="1h")
     page = words(http.get("/topic?topic=orders"))
-    for shown in ("10 schedules", "Delayed 40", "Ready 30", "70 jobs on one line", "at most 6000/1m, 60 at once"):
+    for shown in ("10 schedules", "Delayed 40", "Ready 30", "70 jobs; the heights", "rate limit 6000/1m, bursts of 60"):
         assert shown in page
-    assert "at a time 48" in page
+    assert "concurrency limit 48" in page
     assert f"partitions {PARTS}" in page
     assert "orders" in words(http.get("/"))
     assert "10 schedules" in words(http.get("/schedules?topic=orders"))
@@ -96,7 +96,7 @@ def test_an_expired_reservation_is_shown(http: httpx.Client, topic: tarry.Topic[
     [job] = topic.pop_many(1, ttr=0.02)
     while topic.get(job.id).state == "reserved":  # type: ignore[union-attr]
         pass
-    assert "time to run was over" in words(http.get(f"/job?topic=orders&id={job.id}"))
+    assert "time to run ended" in words(http.get(f"/job?topic=orders&id={job.id}"))
 
 
 def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
@@ -107,7 +107,7 @@ def test_actions_apply_to_all_partitions(http: httpx.Client, topic: tarry.Topic[
     topic.bury_many(jobs[:9], reason="cold")
     assert "9 jobs kicked" in act(http, "kick", all="1", state="dead")
     topic.release_many(jobs[9:], delay=0)
-    assert "20 jobs moved to now" in act(http, "run-now", all="1", state="delayed")
+    assert "20 jobs made due now" in act(http, "run-now", all="1", state="delayed")
     assert (topic.stats().delayed, topic.stats().ready) == (0, 47)
     assert "is paused" in act(http, "pause", duration="1h")
     assert topic.pop() is None

@@ -74,9 +74,9 @@ def test_each_schedule_shows_its_next_occurrence_and_origin(http: httpx.Client, 
         assert part in daily, part
     for part in ("every 1 h 30 m", filters.iso(often.next), "topic=chores"):
         assert part in tidy, part
-    for topic, name, missed in (("mail", "daily", "none"), ("chores", "tidy", "one, for the last")):
+    for topic, name, missed in (("mail", "daily", "skipped"), ("chores", "tidy", "only the latest adds a job")):
         page = unescape(http.get(f"/schedule?topic={topic}&name={name}").text)
-        assert f"<dt>jobs for missed occurrences</dt><dd>{missed}</dd>" in page
+        assert f"<dt>missed occurrences</dt><dd>{missed}</dd>" in page
 
     only = http.get("/schedules?topic=mail").text
     assert ("<bdi>daily" in only, "<bdi>tidy" in only) == (True, False)
@@ -95,13 +95,13 @@ def test_a_schedule_shows_next_and_last_occurrences_and_its_job_options(
     assert found is not None
     assert found.last is not None
     page = unescape(http.get("/schedule?topic=mail&name=news").text)
-    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "A client put it there"):
+    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "A client added it"):
         assert part in page, part
     assert found.next is not None
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):
         assert filters.iso(at) in page
     assert f"/job?topic=mail&id={job.id.replace('@', '%40').replace(':', '%3A')}" in page
-    assert "no consumer of its topic has popped since: the next pop adds its job." in page, (
+    assert "no consumer of its topic has popped since. The next pop adds its job." in page, (
         "it was due twenty minutes ago"
     )
     assert "overdue" in row(http, "news")
@@ -125,7 +125,7 @@ def test_declared_and_orphaned_schedules_are_distinguished(http: httpx.Client, p
     assert "orphaned" not in row(http, "new")
     assert new.version[:8] in row(http, "new")
     page = unescape(http.get("/schedule?topic=shop&name=old").text)
-    assert f"for the last time, as version {old.version}." in page
+    assert f"no longer declares it. Version {old.version} did, last " in page
     assert "Orphaned" not in http.get("/schedule?topic=shop&name=new").text
     assert "comes back within a minute" in act(http, "delete", "shop", "new").text
     assert "comes back" not in act(http, "delete", "shop", "old").text

@@ -75,9 +75,9 @@ def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, name
         clock.advance("30m")
 
     _, every, one = pages(valkey_url, namespace, story)
-    assert "waits 1 h 30 m for the rate limit" in every
-    assert "2 jobs wait for the rate limit, the first for 1 h 30 m; the next may go in 30 m." in one
-    assert "Waits for the rate limit 1 h 30 m the next in 30 m" in one
+    assert "rate limit, waits 1 h 30 m" in every
+    assert "2 jobs are held back by the rate limit, the first for 1 h 30 m; the next can be handed out in 30 m." in one
+    assert "Held back by the rate limit 1 h 30 m the next in 30 m" in one
     assert "Median lateness" not in one
 
 
@@ -90,10 +90,10 @@ def test_the_forecast_promises_nothing_that_nobody_can_do(valkey_url: str, names
 
     *_, one = pages(valkey_url, namespace, story)
     assert (
-        "Within 5 m 3 jobs are due, and none is certain to be handed out: not every live worker knows &#39;charge&#39;."
+        "In the next 5 m, 3 jobs are due, and none is certain to be handed out: not every live worker knows &#39;charge&#39;."
         in one
     )
-    assert "3 jobs in the hour, and nothing is said of when they are done: no live worker knows task" in one
+    assert "3 jobs to do in the hour. When they will be done cannot be said: no live worker knows task" in one
     assert "a minute late" not in one
 
 
@@ -106,7 +106,7 @@ def test_the_forecast_says_how_many_are_certain(valkey_url: str, namespace: str)
 
     *_, one = pages(valkey_url, namespace, story)
     assert (
-        "Within 5 m 2 of 3 jobs are certain to be handed out, and at most 3: how many depends on how long handlers take."
+        "In the next 5 m, 2 of 3 jobs are certain to be handed out, and at most 3: how many depends on how long handlers take."
         in one
     )
 
@@ -124,8 +124,8 @@ def test_the_next_minutes_and_the_hour_tell_one_story(valkey_url: str, namespace
             pass
 
     *_, one = pages(valkey_url, namespace, story)
-    assert "Within 5 m 3 jobs are due" in one
-    assert "Nothing is due in the hour" not in one
+    assert "In the next 5 m, 3 jobs are due" in one
+    assert "Nothing is due in the next hour" not in one
     assert "31 jobs to do" in one, "thirty every two minutes, one by calendar"
 
 

@@ -59,8 +59,8 @@ def test_the_settings_of_a_topic_say_how_long_finished_jobs_are_kept(http: httpx
     client.topic("mails").add(1)
     client.topic("orders").configure(keep_finished="3h")
     client.topic("orders").add(1)
-    assert "finished are kept" not in http.get("/topic?topic=mails").text
-    assert "<dt>finished are kept</dt><dd>3 h</dd>" in http.get("/topic?topic=orders").text
+    assert "finished jobs are kept" not in http.get("/topic?topic=mails").text
+    assert "<dt>finished jobs are kept</dt><dd>3 h</dd>" in http.get("/topic?topic=orders").text
 
 
 def test_it_is_not_emptied(http: httpx.Client, client: tarry.Client) -> None:

@@ -129,7 +129,9 @@ def test_top_tells_what_jobs_wait_for_in_place_of_a_lateness(valkey_url: str, na
         orders.finish(orders.pop())  # type: ignore[arg-type]
         clock.advance("30m")
         picture = drawn(timeline.frame(timeline.view_topics(client, []), {}, []))
-    assert "1 job waits for the rate limit, the first for 1 h 30 m; the next may go in 30 m." in picture
+    assert (
+        "1 job is held back by the rate limit, the first for 1 h 30 m; the next can be handed out in 30 m." in picture
+    )
     assert "late 0" not in picture.splitlines()[0]
     assert "p99" not in picture
 

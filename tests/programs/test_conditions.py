@@ -88,7 +88,7 @@ STATES = {
         {"delayed": 5, "next_due": ago(-240)}, consumed=False, count=5,
     ),
     "a rate": State(
-        "held_back", "calm", "3 jobs wait for the rate limit, the first for 2 m; the next may go in 59 m.",
+        "held_back", "calm", "3 jobs are held back by the rate limit, the first for 2 m; the next can be handed out in 59 m.",
         {**LATE, "limited": LimitStatus("rate", ago(-3540))}, count=3, since=ago(120),
     ),
     "a pause": State(
@@ -194,7 +194,7 @@ def test_a_worker_that_takes_no_new_jobs_is_none(mode: str) -> None:
 def test_reservations_that_are_over_are_told_when_nobody_puts_them_back() -> None:
     stats = replace(NOTHING, **LATE, expired=2)
     found = {one.kind: one.sentence for one in assess_topic(stats, [])}
-    assert found["stuck"] == "2 reservations are over, and no pop has put the jobs back."
+    assert found["stuck"] == "2 reservations have ended, and no pop has made the jobs ready again."
 
 
 def test_topics_are_sorted_by_their_worst_condition() -> None:

@@ -148,7 +148,7 @@ def test_an_overrunning_run_is_shown_and_occupies_its_slot(
         asyncio.run(work())
     assert seen[:2] == [(1, [("7", True)]), ["8"]]
     workers_page, job_page = seen[2]
-    assert "1 overran" in workers_page
+    assert "1 past the timeout" in workers_page
     assert "longer than its timeout" in job_page
     [told] = [record for record in caplog.records if getattr(record, "tarry", {}).get("overrun") is True]
     assert told.getMessage().startswith("⧗ n/7 attempt 1 overran: close has taken longer than its timeout of 0.02 s")

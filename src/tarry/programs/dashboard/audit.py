@@ -46,7 +46,7 @@ def logged(who: str, namespace: str, form: Form) -> Generator[AuditEntry]:
         fault = type(raised).__name__  # its text may contain something of the form
         raise
     finally:
-        _log(who, namespace, form, entry.result or f"failed, perhaps after a part of it: {fault}")
+        _log(who, namespace, form, entry.result or f"failed, perhaps partly done: {fault}")
 
 
 def _log(who: str, namespace: str, form: Form, result: str) -> None:

@@ -82,13 +82,13 @@ def _delayed(facts: JobFacts) -> Iterator[str]:
     assert job.due is not None
     yield f"It is due in {filters.span(job.due - facts.now)}."
     if job.attempts:
-        yield f"It was tried {_often(job.attempts)} and waits for attempt {job.attempts + 1}{facts.of}: {job.reason or 'it was released'}."
+        yield f"Attempt {job.attempts} ended: {job.reason or 'it was released'}. It waits for attempt {job.attempts + 1}{facts.of}."
     elif job.reason:
         yield f"It was put back, and that attempt does not count: {job.reason}."
     elif job.note:
         yield "It was put back, and that attempt does not count."
     if facts.stats.paused_until is not None:
-        yield f"The topic is paused {_until(facts)}; while it is, nothing is handed out."
+        yield f"The topic is paused {_until(facts)}: nothing is handed out."
 
 
 def _ready(facts: JobFacts) -> Iterator[str]:
@@ -96,8 +96,8 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     since = job.due or facts.now
     if facts.timed_out:
         yield (
-            f"Its time to run was over {filters.span(facts.now - since)} ago ({job.holder or 'unknown'}, attempt "
-            f"{job.attempts}{facts.of}): it is handed out again at the next pop."
+            f"Its time to run ended {filters.span(facts.now - since)} ago ({job.holder or 'unknown'}, attempt "
+            f"{job.attempts}{facts.of}): the next pop hands it out again."
         )
     else:
         yield f"It has been ready for {filters.span(facts.now - since)}."
@@ -115,7 +115,8 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     if slots and busy >= slots:
         yield f"All {slots} slots of {_workers(worker_count)} are busy."
     elif slots:
-        yield f"{_workers(worker_count).capitalize()} with {slots - busy} free of {slots} slots may take it at any moment."
+        have = "has" if worker_count == 1 else "have"
+        yield f"{_workers(worker_count)} {have} {slots - busy} of {slots} slots free: it can be handed out at any moment."
     if facts.ahead and not facts.priority:
         turn = (
             f" At the recent rate of {filters.rate(facts.pace)} its turn comes in about {filters.span(facts.ahead / facts.pace)}."
@@ -144,14 +145,14 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
     worker = next((one for one in facts.workers if one.name == job.holder), None)
     held = next((one for one in worker.jobs if (one.topic, one.id) == (job.topic, job.id)), None) if worker else None
     who = f"Process {worker.pid} on {worker.host}" if worker else job.holder or "Somebody"
-    spent = f", for {filters.span(facts.now - held.taken)} now" if held else ""
-    yield f"{who} works on it{spent}: attempt {job.attempts}{facts.of}."
+    works = f"has worked on it for {filters.span(facts.now - held.taken)}" if held else "works on it"
+    yield f"{who} {works}: attempt {job.attempts}{facts.of}."
     if held and held.overrun:
         yield "It has taken longer than its timeout. A plain function cannot be stopped: the job stays reserved until it returns."
     left = filters.span(job.reserved_until - facts.now)
-    yield f"Unless it is settled or touched within {left}, it is handed out again."
+    yield f"Its time to run ends in {left}: if it is not done or extended by then, it is handed out again."
     if job.attempts > 1:
-        yield f"It was handed out before: {job.reason or 'its worker died, or its time to run was over'}."
+        yield f"Attempt {job.attempts - 1} ended: {job.reason or 'its worker died, or its time to run ended'}."
     if facts.workers and worker is None:
         yield f"{job.holder or 'Its holder'} is not one of the live workers: it is a client that pops jobs itself, or a worker that died."
 
@@ -199,10 +200,6 @@ def last_line(job: JobInfo[Any]) -> str:
 
 def _times(n: int) -> str:
     return {0: "no attempt", 1: "1 attempt"}.get(n, f"{n} attempts")
-
-
-def _often(n: int) -> str:
-    return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
 def _workers(n: int) -> str:

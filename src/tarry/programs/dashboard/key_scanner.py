@@ -51,10 +51,10 @@ class KeyScanner:
     def note(self) -> str:
         """Why the list may be incomplete: on a Cluster every node would have to be scanned, and tarry's ACL roles may not SCAN."""
         if self._engine.config.address.kind == "cluster":
-            return "On a Cluster the keys are not scanned: enter a name."
+            return "Names are not listed on a Cluster: enter a name."
         if self._forbidden:
-            return "The keys are not scanned, because the server's user of this dashboard may not SCAN: enter a name."
-        return "" if self._completed_at else "The scan of the server's keys is not finished yet."
+            return "Names are not listed, because this dashboard's user on the server may not SCAN: enter a name."
+        return "" if self._completed_at else "The server's keys are still being scanned: there may be more."
 
     def known(self, kind: bytes) -> set[str]:
         return {name for prefix, name in self._known if prefix == kind}

@@ -19,7 +19,7 @@ class JobAction:
 
 
 JOB_ACTIONS = {
-    "run-now": JobAction("reschedule", "run now", "moved to now"),
+    "run-now": JobAction("reschedule", "run now", "made due now"),
     "reschedule": JobAction("reschedule", "reschedule", "rescheduled"),
     "kick": JobAction("kick", "kick", "kicked"),
     "bury": JobAction("bury", "bury", "buried", destroys=True),

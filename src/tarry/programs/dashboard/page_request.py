@@ -173,7 +173,7 @@ def parse_moment(text: str, now: datetime, what: str) -> datetime | None:
 def _relative_moment(text: str, now: datetime, what: str) -> datetime:
     found = _RELATIVE_TIME.fullmatch(text)
     if found is None:
-        raise BadInput(f"{what}: {text[:40]!r} is not a time; write such as 10m ago, in 1h, or 2027-01-15T08:00.")
+        raise BadInput(f"{what}: {text[:40]!r} is not a time; write it as in 10m ago, in 1h, or 2027-01-15T08:00.")
     span = timedelta(microseconds=duration_us(found["span"].strip(), what))
     return now - span if found["past"] or found["ago"] else now + span
 

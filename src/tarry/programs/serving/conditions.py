@@ -271,8 +271,10 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
         ready = f"; {_jobs(count, 'waits', 'wait')}{wait}" if count else ""
         yield Condition("held_back", "calm", f"Paused {pause_text(stats)}{ready}.", count, stats.oldest_ready)
     elif stats.limited is not None:
-        until = f"; the next may go in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
-        sentence = f"{_jobs(count, 'waits', 'wait')} for the {stats.limited.reason} limit{wait}{until}."
+        until = (
+            f"; the next can be handed out in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
+        )
+        sentence = f"{_jobs(count, 'is', 'are')} held back by the {stats.limited.reason} limit{wait}{until}."
         yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
 
 
@@ -291,16 +293,25 @@ def _stuck(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
         sentence = f"{_jobs(overrun, 'has', 'have')} run longer than the timeout, and cannot be stopped."
         yield Condition("stuck", "bad", sentence, overrun)
     elif stats.expired and _is_overdue(stats):
-        what = "1 reservation is" if stats.expired == 1 else f"{stats.expired:,} reservations are"
+        what = "1 reservation has" if stats.expired == 1 else f"{stats.expired:,} reservations have"
         yield Condition(
-            "stuck", "bad", f"{what} over, and no pop has put the jobs back.", stats.expired, stats.oldest_ready
+            "stuck",
+            "bad",
+            f"{what} ended, and no pop has made the {'job' if stats.expired == 1 else 'jobs'} ready again.",
+            stats.expired,
+            stats.oldest_ready,
         )
 
 
 def _damaged(stats: Stats) -> Iterator[Condition]:
     if stats.damaged:
         what = "1 record is" if stats.damaged == 1 else f"{stats.damaged:,} records are"
-        yield Condition("damaged", "bad", f"{what} damaged; `tarry check` names them.", stats.damaged)
+        yield Condition(
+            "damaged",
+            "bad",
+            f"{what} damaged; `tarry check` names {'it' if stats.damaged == 1 else 'them'}.",
+            stats.damaged,
+        )
 
 
 def _empty_or_on_time(stats: Stats) -> Condition:

@@ -343,7 +343,7 @@ def _sentence(
     topics: Sequence[WorkerTopic],
     slots: _Slots,
 ) -> str:
-    within = f"Within {span_text(span.total_seconds())}"
+    within = f"In the next {span_text(span.total_seconds())},"
     doomed = sum(part.doomed for part in found)
     doomed_jobs = "1 job is" if doomed == 1 else f"{doomed:,} jobs are"
     late = f" {doomed_jobs} already too late to run, and will be marked dead." if doomed else ""
@@ -354,25 +354,29 @@ def _sentence(
     shared = any(_is_shared(one) for one in topics)
     took = "" if slots.length_us == FAR else span_text((slots.length_us - SETTLE_US) / 1e6)
     if reason is None:
-        many = "1 is" if certain == 1 else f"{certain:,} are"
         if certain == at_most:
-            return f"{within} {many} handed out, of {jobs}.{late}"
+            return f"{within} {certain:,} of {jobs} {'is' if certain == 1 else 'are'} handed out.{late}"
         more = (
-            f"if each takes {took}, the longest of the last hour"
+            f"{certain:,} if none takes longer than {took}, the longest of the last hour"
             if took
             else "how many depends on how long handlers take"
         )
-        more += ", and on the other topics that share slots with this one" if shared else ""
+        if shared:
+            more += (
+                ", and more if other topics leave slots free"
+                if took
+                else ", and on the other topics that share slots with this one"
+            )
         return f"{within} {certain:,} of {jobs} {'is' if certain == 1 else 'are'} certain to be handed out, and at most {at_most:,}: {more}.{late}"
     unknown = ", ".join(dict.fromkeys(repr(task) for part in found for task in part.unknown[:3]))
-    busy = f"no slot of {sum(one.slots for one in topics)} is certain to be free"
+    busy = f"none of {sum(one.slots for one in topics)} slots is certain to be free"
     busy += ", because other topics of the workers may take them" if shared else ""
     length = f"handlers took up to {took} in the last hour" if took else "how long handlers take is not known"
     why = {
-        "paused": "the topic is paused for longer",
+        "paused": "the topic stays paused for longer",
         "no_consumer": "no worker and no client takes them",
         "unknown_tasks": f"not every live worker knows {unknown}",
-        "limited": "the topic's limit lets none go now, and how soon it does depends on handlers or on the rate",
+        "limited": "the topic's limit holds them back, and for how long depends on handlers or on the rate",
         "unknown_pace": f"{busy}, and {length}" if topics else "clients take them, and how fast is not known",
     }[reason]
     return f"{within} {jobs} {'is' if waiting == 1 else 'are'} due, and none is certain to be handed out: {why}.{late}"

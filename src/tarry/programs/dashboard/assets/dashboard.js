@@ -46,7 +46,7 @@
       lostBanner.dataset.why = why || "";
       const head = document.createElement("strong");
       head.textContent = { lost: "The server does not answer. ", failed: `${why} ` }[state] || "The connection is lost. ";
-      const retry = state === "failed" ? "" : " It keeps trying.";
+      const retry = state === "failed" ? "" : " This page keeps trying.";
       lostBanner.replaceChildren(head, `${state === "failed" ? "" : why || ""} The page shows the state at ${formatMoment(shown)}.${retry}`);
     }
   }

@@ -117,7 +117,7 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
             n = await _count(visit, form, chosen, action)
             note = ", ".join(f"{part}: {filters.plain(text)}" for part, text in chosen.search.given().items())
             if n > ROUND_SIZE and (action == "reschedule" or chosen.has_window):
-                note = f"The first {ROUND_SIZE:,} are done first; then you see how many are left."
+                note = f"This does the first {ROUND_SIZE:,}, and then tells how many are left."
             if action == "reschedule" and n > ROUND_SIZE:
                 raise BadInput(f"reschedule: {n:,} jobs; choose a time window with at most {ROUND_SIZE:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
@@ -131,11 +131,10 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
         fit = [job for job in jobs if is_allowed(job.state, action)]
         if not fit:
             gone = len(form.ids) - len(jobs)
+            done = JOB_ACTIONS[action].done
             their = "The job" if len(form.ids) == 1 else f"None of the {len(form.ids)} jobs"
-            why = (
-                "no longer exists" if gone == len(form.ids) else f"is {jobs[0].state}, and {word} is not possible then"
-            )
-            why = why if len(form.ids) == 1 else f"can be changed: {word} is not possible in their states"
+            why = "no longer exists" if gone == len(form.ids) else f"is {jobs[0].state}, and cannot be {done}"
+            why = why if len(form.ids) == 1 else f"can be {done}: they are in other states, or no longer exist"
             return ActionPlan(f"Nothing was done. {their} {why}.", "", nothing_to_do=True)
         which = f"{filters.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{filters.plain(fit[0].id)} of {name}"
         return ActionPlan(
@@ -156,11 +155,11 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
         states = sorted({job.state for job in jobs if not is_allowed(job.state, action)})
         notes.append(f"{len(jobs) - len(fit)} are left as they are, because they are {' or '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
-        notes.append("The holder of a reserved job finds out when it settles the job.")
+        notes.append("A worker that is running such a job goes on, and learns of this when it is done.")
     if action == "cancel":
         notes.append(
-            "The job will be deleted. If it is running, its worker stops it within half of the time to run. A handler that "
-            "is not async is told to stop, but cannot be forced."
+            "The job will be deleted. If it is running, its worker is told within half of its time to run, and cancels the handler. "
+            "A handler that is not async is asked to stop, but cannot be forced to."
         )
     return " ".join(notes)
 
@@ -178,7 +177,7 @@ def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
         jobs, has_more = await _first(topic, chosen, action)
         done = await _perform(topic, action, jobs, form, "dead" if chosen.state == "dead" else None)
         if chosen.search.given():
-            return _result_text(action, done) + (" There are more: repeat the action." if has_more else "")
+            return _result_text(action, done) + (" More jobs match: repeat the action." if has_more else "")
         left = await _count(visit, form, await _filter(visit, form, action), action) if action != "reschedule" else 0
         return _result_text(action, done, left)
 

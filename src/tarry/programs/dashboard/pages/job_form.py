@@ -139,7 +139,7 @@ def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
         raise BadInput(f"priority: {priority[:40]!r} is not a whole number of at most 19 digits.")
     if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
         raise BadInput(
-            f"attempts: {limit[:40]!r} is not a whole number of at most 19 digits, nor {NO_LIMIT_WORD!r}, nor empty for the topic's."
+            f"attempts: {limit[:40]!r} is not a whole number. Give one of at most 19 digits, or {NO_LIMIT_WORD!r}; or leave it empty for the topic's default."
         )
     options = JobOptions(
         delay=UNSET if at is not None else delay or 0,

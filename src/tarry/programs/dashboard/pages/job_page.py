@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError
+from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.tracebacks import fold_frames
-from tarry.values.durations import as_datetime, as_text
+from tarry.values.durations import as_datetime
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import filter_counts as aggregates
 from tarry.verbs.jobs.job_values import JobInfo, encoded_result_of, head_of
@@ -99,8 +100,10 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     if unrecorded > 0:
         found.append(JobEvent(job.first_failure, f"{unrecorded} earlier attempts: their errors are no longer kept"))
     for failed in reversed(job.failed_attempts):
-        took = as_text((failed.ended - failed.began) // timedelta(microseconds=1))
-        what = f"attempt {failed.number} failed after {took}, by {failed.holder or 'an unknown holder'}: {failed.error}"
+        took = filters.span(failed.ended - failed.began)
+        what = (
+            f"attempt {failed.number}, by {failed.holder or 'an unknown holder'}, failed after {took}: {failed.error}"
+        )
         found.append(JobEvent(failed.ended, what, "late", failed.began))
     if job.attempts and not _has_failed(job):
         what = f"attempt {job.attempts}: handed out to {job.holder or 'an unknown holder'}"
@@ -114,7 +117,7 @@ def job_history(known: JobFacts) -> list[JobEvent]:
     elif job.state == "finished":
         found.append(JobEvent(job.finished, "finished", "finished"))
     elif known.timed_out:
-        found.append(JobEvent(job.due, "its time to run was over", "late"))
+        found.append(JobEvent(job.due, "its time to run ended", "late"))
     else:
         found.append(JobEvent(job.due, "due" if job.state == "delayed" else "became ready", job.state))
     return found

@@ -32,7 +32,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     )
     has_window = after is not None or before is not None
     if has_window and state in ("reserved", "dead", "finished"):
-        raise BadInput("after, before: reserved, dead and finished jobs are not due; leave the window empty.")
+        raise BadInput("after, before: reserved, dead and finished jobs have no due time; leave both empty.")
     search = visit.search()
     page = await _read(topic, state, after, before, search, visit.parameter("cursor") or None)
     if search.check(state):

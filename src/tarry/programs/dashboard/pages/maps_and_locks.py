@@ -54,7 +54,7 @@ async def _plan(visit: PageRequest, form: Form) -> ActionPlan:
     lock = await _lock_of(visit, form).state()
     if not lock.held:
         return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
-    question = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
+    question = f"Release {filters.plain(lock.name)}, which {filters.plain(lock.holder)} holds?"
     note = (
         "The holder is notified at once, but may still be working. Systems that check fencing tokens refuse its writes."
     )

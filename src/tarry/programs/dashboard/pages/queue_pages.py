@@ -118,7 +118,7 @@ async def one(visit: PageRequest) -> dict[str, Any]:
     keys = handle.verbs.keys
     queue = await _queue(visit, name, now)
     if not (queue.delayed or queue.ready or queue.poison):
-        raise NotFound(f"Nothing is known of a delayed queue {filters.plain(name)}.")
+        raise NotFound(f"There is no delayed queue named {filters.plain(name)}.")
     line, rows, poison = await asyncio.gather(
         _line(visit, QueueHistogram(visit, keys, now), now),
         visit.client.engine.run(Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
@@ -153,7 +153,7 @@ async def _line(visit: PageRequest, due: QueueHistogram, now: datetime) -> TimeL
 
 def _payload(raw: bytes) -> str:
     found = unpack(raw)
-    return _text(found.payload) if isinstance(found, Element) else f"not readable: {found.reason}"
+    return _text(found.payload) if isinstance(found, Element) else f"cannot be read: {found.reason}"
 
 
 def _text(raw: bytes) -> str:
@@ -169,7 +169,7 @@ async def _plan_clear(visit: PageRequest, form: Form) -> ActionPlan:
     name = form.value("name")
     queue = await _queue(visit, name, await _now(visit))
     question = f"Remove all elements of {filters.plain(name)} that are not due yet: {queue.delayed:,}?"
-    note = f"They will never be delivered. The {queue.ready:,} that are ready stay."
+    note = f"They will never be delivered. The {queue.ready:,} ready ones stay."
     if not queue.delayed:
         return ActionPlan("No elements are delayed.", "", nothing_to_do=True)
     return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True, typed=name)
@@ -180,7 +180,7 @@ async def _clear(visit: PageRequest, form: Form) -> str:
     if not name:
         raise BadInput("name: give the queue's name.")
     await visit.client.delayed_queue(name, codec="bytes").clear()
-    return f"{filters.plain(name)} is clear."
+    return f"All delayed elements of {filters.plain(name)} were removed."
 
 
 SECTIONS = (

@@ -27,7 +27,7 @@ from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
-MISSED = {"skip": "none", "once": "one, for the last", "all": "one for each"}
+MISSED = {"skip": "skipped", "once": "only the latest adds a job", "all": "each adds a job"}
 DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Store it again, or delete it."
 DONE = {"pause": "is paused", "resume": "is resumed", "delete": "is deleted; its jobs stay"}
 
@@ -152,7 +152,7 @@ def verdict(row: ScheduleRow) -> tuple[str, str]:
     if row.overdue:
         return (
             "bad",
-            f"Due {filters.span(now - one.next)} ago, but no consumer of its topic has popped since: the next pop adds its job.",
+            f"Due {filters.span(now - one.next)} ago, but no consumer of its topic has popped since. The next pop adds its job.",
         )
     return "good", f"The next job comes {_until(one.next, now)}."
 
@@ -165,12 +165,12 @@ def explain_source(row: ScheduleRow) -> str:
     """Where the schedule comes from, and why it is orphaned."""
     one, now = row.schedule, row.stats.now
     if not one.from_code or one.declared is None:
-        return "A client put it there; no worker's code declares it."
+        return "A client added it; no worker's code declares it."
     age = f"{filters.span(max(now - one.declared, timedelta()))} ago"
     if one.orphaned:
         return (
-            f"Orphaned: the workers of its topic have declared their schedules since, without this one. Code declared "
-            f"it {age} for the last time, as version {one.version}. It goes on until it is deleted."
+            f"Orphaned: the code of the workers no longer declares it. Version {one.version} did, last {age}. It goes on adding jobs "
+            "until it is deleted."
         )
     return f"A worker's code declares it: version {one.version}, last declared {age}."
 

@@ -15,8 +15,8 @@ BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "R
 ASKED = {"quiet": "to be quiet", "stop": "to stop", "work": "to work again"}
 NOTES = {
     "quiet": "It takes no new jobs, and finishes those that it has.",
-    "stop": "It takes no new jobs. It gives running ones its grace period, and then releases the rest. It stays stopped unless "
-    "a supervisor restarts it.",
+    "stop": "It takes no new jobs. Running ones may go on for its grace period; then it releases the rest, and exits. It stays "
+    "stopped unless a supervisor restarts it.",
     "work": "It takes jobs again.",
 }
 
