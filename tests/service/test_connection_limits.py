@@ -109,6 +109,21 @@ def test_a_first_request_has_thirty_seconds(own: LookedAt, size: int) -> None:
         assert (answer.status, answer.code) == (408, "too_slow")
 
 
+def test_a_request_counts_with_the_status_that_its_client_got(own: LookedAt) -> None:
+    """Not as one whose client has gone (499)."""
+    path, counted = "/v1/topics/orders/jobs", own.running.app.metrics._observers
+    chunked = post(path, 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    for sent, status in ((post(path, 10, b"{"), 408), (chunked + b"no size\r\n", 400), (post(path, 10, b"{"), 499)):
+        before = set(counted)
+        with own.open(sent) as line:
+            own.look(0)
+            if status != 499:
+                own.look(REQUEST_S + 1)
+                assert Answer(rest_of(line)).status == status
+        until(lambda before=before: counted.keys() - before)
+        assert counted.keys() - before == {("jobs_add", status)}
+
+
 @pytest.mark.parametrize(("rate", "lives"), [(MIN_RATE + 50, True), (MIN_RATE - 50, False)])
 def test_a_body_may_take_longer_while_four_kib_a_second_come(own: LookedAt, rate: int, lives: bool) -> None:
     """Two minutes, second by second; then what is left."""

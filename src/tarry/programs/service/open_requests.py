@@ -34,6 +34,8 @@ class OpenRequests(deque[Any]):
     is_authorized = False
     """Whether a request had a valid token, or was permitted where none is needed."""
     on_authorized: Callable[[], None]
+    refusal: Exception | None = None
+    """The error that was answered in place of a response."""
 
     def __init__(self, connection: Any, limits: PortLimits) -> None:
         super().__init__()
@@ -72,10 +74,11 @@ class OpenRequests(deque[Any]):
             self._limits.authorize(self._connection)
             self.on_authorized()
 
-    def abandon_broken(self) -> bool:
+    def abandon_broken(self, error: Exception) -> bool:
         """Whether the error in a body can be answered in place of the only request's response, which then is not sent."""
         if len(self) != 1 or not self[-1].more_body or self[-1].response_started:
             return False
+        self.refusal = error
         self.tell_gone()
         self.clear()
         return True

@@ -113,7 +113,7 @@ class HTTPProtocol(HttpToolsProtocol):
         """Drops what comes from now on; answers the error after the open responses, and closes the connection."""
         if not self._open.is_last:
             self._open.is_last, self._refusal = True, error
-            if not self._open or self._open.abandon_broken():
+            if not self._open or self._open.abandon_broken(error):
                 self._end()
             elif self._open.is_held or self._open.lack_a_body():
                 self._open.leave()

@@ -174,7 +174,7 @@ class ServiceRequest:
     async def read(self, limit: int | None = None) -> bytes:
         """Reads the body, of at most ``limit`` bytes where the service takes more. Raises ``WrongCoding``, ``TooLarge``;
         ``Draining`` if it has not arrived by then; ``NoToken`` if the token was revoked meanwhile; ``ClientGone`` if the client
-        disconnects, or is too slow for the connection."""
+        disconnects, or the error that the connection has answered, such as ``TooSlow``."""
         if b"content-encoding" in self.headers and any(
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
@@ -189,7 +189,7 @@ class ServiceRequest:
             if message is None:
                 message, has_waited = await self._next_message(), True
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise connection_of(self.scope).refusal or ClientGone
             part = message.get("body", b"")
             size += len(part)
             if size > most:

@@ -261,6 +261,9 @@ class PortLimits:
 class ServedConnection:
     """The connection of a request, as the application knows it. This one is of another HTTP server, which need not know."""
 
+    refusal: Exception | None = None
+    """The error that the connection has answered in place of a response: the rest of the body is wrong, or too slow."""
+
     def hold(self, begins: bool) -> None:
         """The application begins to hold the request, or ends to: it waits, or streams."""
 
