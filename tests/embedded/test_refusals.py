@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +19,7 @@ from tarry.connections.embedded import server_process as process
 from tarry.connections.embedded.shared_server import join_server
 from tarry.connections.fitness import parse_info
 from tarry.errors import BadInput, ServerUnfit, Unavailable
+from until import until
 
 
 def test_a_missing_server_program_raises_an_error_with_advice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +126,67 @@ def test_a_folder_with_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere").read_text() == "kept"
 
 
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder"])
+@pytest.mark.parametrize(
+    "name", ["users.lock", "start.lock", "supervisor.lock", "server.lock", "server.log", "address"]
+)
+def test_a_pipe_in_place_of_a_file_is_refused(folder: Path, name: str, kind: str) -> None:
+    """Its opening, or its end, would be waited for."""
+    make_special(folder / name, kind)
+    with pytest.raises(BadInput, match=f"{name} is a pipe"):
+        join_server(folder)
+    assert processes_in(folder) == []
+    (folder / name).rename(folder / "special")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder"])
+def test_only_a_regular_file_is_a_lock(folder: Path, kind: str) -> None:
+    make_special(folder / "some.lock", kind)
+    with pytest.raises(OSError, match=r"some\.lock"):
+        folder_files.open_lock(str(folder / "some.lock"))
+    with pytest.raises(OSError, match="not a regular file"):
+        folder_files.open_lock("/dev/null")
+
+
+@pytest.mark.slow
+def test_no_server_is_left_behind_when_its_lock_has_become_a_pipe(folder: Path) -> None:
+    with join_server(folder):
+        server, lock = users.server_pid(folder), folder / folder_files.SERVER
+        lock.unlink()
+        make_special(lock, "fifo")
+        os.kill(server, signal.SIGKILL)
+        until(lambda: processes_in(folder) == [])
+        lock.unlink()
+
+
+def test_a_server_runs_on_if_the_disk_is_too_full_for_its_number(folder: Path) -> None:
+    (folder / "full").touch()
+    file = os.open(folder / "full", os.O_RDONLY)
+    folder_files.write_owner(file, 7)
+    os.close(file)
+
+
+def make_special(path: Path, kind: str) -> None:
+    if kind == "fifo":
+        os.mkfifo(path, 0o600)
+    elif kind == "folder":
+        path.mkdir(0o700)
+    else:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(str(path))
+        path.chmod(0o600)
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes that have the folder as their current one: a supervisor and its server."""
+    found = list[int]()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and (entry / "cwd").readlink() == folder.resolve():
+                found.append(int(entry.name))
+    return found
+
+
 @pytest.mark.parametrize("name", ["passwd", ".profile", "dump.rdb.old", "appendonlydir2"])
 def test_a_folder_with_foreign_files_is_refused_and_stays_as_it_is(folder: Path, name: str) -> None:
     (folder / name).write_text("foreign")
@@ -166,13 +230,6 @@ def test_root_gets_no_server_in_etc() -> None:
 def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     with pytest.raises(BadInput, match="belongs to user"):
-        join_server(folder)
-
-
-@pytest.mark.parametrize("name", [folder_files.USERS, folder_files.START])
-def test_a_lock_that_is_not_a_file_is_refused(folder: Path, name: str) -> None:
-    (folder / name).mkdir()
-    with pytest.raises(BadInput, match=f"{name}.*Make it writable"):
         join_server(folder)
 
 

@@ -20,7 +20,7 @@ import re
 import stat
 
 USERS, START, SUPERVISOR, SERVER = "users.lock", "start.lock", "supervisor.lock", "server.lock"
-BELL, ADDRESS, LOG = "bell", "address", "server.log"
+BELL, ADDRESS, LOG, DATA = "bell", "address", "server.log", "appendonlydir"
 #: whether a file is one of these, or of the server's data
 IS_OWN = re.compile(
     r"(users|start|supervisor|server)\.lock|bell|address(\.new)?|server\.log"
@@ -29,8 +29,21 @@ IS_OWN = re.compile(
 
 
 def open_lock(path: str) -> int:
-    """Opens a file to lock. It is closed on exec, and never deleted: its inode is the lock."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """Opens a file to lock. It is closed on exec, and never deleted: its inode is the lock. Raises ``OSError`` for anything but a
+    regular file of this user."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    about = os.fstat(file)
+    if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():
+        return file
+    os.close(file)
+    raise OSError(errno.EINVAL, "it is not a regular file of this user; remove it", path)
+
+
+def is_regular(name: str, mode: int) -> bool:
+    """Whether one of these files is what it should be: a pipe, a folder, or a regular file. Others would block who opens them."""
+    if name == BELL and stat.S_ISFIFO(mode):
+        return True
+    return stat.S_ISDIR(mode) if name == DATA else stat.S_ISREG(mode)
 
 
 def try_lock(file: int, *, shared: bool = False) -> bool:
@@ -53,9 +66,11 @@ def wait_for_exclusive(file: int) -> None:
 
 
 def write_owner(lock: int, pid: int) -> None:
-    """Writes the holder's process id into a lock, for people and messages. Only the lock itself counts."""
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % pid, 0)
+    """Writes the holder's process id into a lock, for people and messages. Only the lock itself counts, so a full disk is no reason to
+    stop the server that was just started."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, b"%d\n" % pid, 0)
 
 
 def read_owner(path: str) -> str:

@@ -175,6 +175,8 @@ def _fault_of(folder: Path) -> str | None:
                 )
             if stat.S_ISLNK(about.st_mode):
                 return f"{entry} is a link, and an embedded server follows none: it could write elsewhere. Remove it, or choose an empty folder."
+            if folder_files.IS_OWN(entry.name) and not folder_files.is_regular(entry.name, about.st_mode):
+                return f"{entry} is a pipe, a device, a socket or a folder where an embedded server has a file. Remove it, or choose an empty folder."
             if about.st_mode & _WRITABLE:
                 return _writable_fault(entry, about.st_mode)
     return None
