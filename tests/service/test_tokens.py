@@ -285,6 +285,15 @@ def test_a_token_bucket_holds_one_second_of_calls() -> None:
     [
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "https://127.0.0.1", "host": "127.0.0.1"},
+        {"origin": "https://127.0.0.1:7070", "host": "127.0.0.1:7070"},
+        {"origin": "HTTPS://127.0.0.1:443", "host": "127.0.0.1:443", "sec-fetch-site": "same-origin"},
+        {"origin": "http://127.0.0.1:7071", "host": "127.0.0.1:7070"},
+        {"origin": "http://127.0.0.1", "host": "127.0.0.1:443"},
+        {"origin": "http://127.0.0.1", "host": "127.0.0.1", "x-forwarded-proto": "https"},
+        {"origin": "ftp://127.0.0.1", "host": "127.0.0.1"},
+        {"origin": "127.0.0.1", "host": "127.0.0.1"},
+        {"origin": "", "host": "127.0.0.1"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"host": "evil.example:7070"},
@@ -306,6 +315,14 @@ def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: R
     headers = {"origin": f"http://127.0.0.1:{running_service.port}", "sec-fetch-site": "same-origin"}
     assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204
     assert real("POST", "/v1/topics/orders/pop", {}, headers={"host": "localhost"}).status_code == 204
+    for origin, host, more in (
+        ("http://127.0.0.1:80", "127.0.0.1", {}),
+        ("http://localhost", "LocalHost:80", {}),
+        ("https://localhost", "localhost", {"x-forwarded-proto": "https, http"}),
+        ("https://localhost", "localhost:443", {"x-forwarded-proto": "https"}),
+    ):
+        headers = {"origin": origin, "host": host, **more}
+        assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204, headers
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 
-from tarry.programs.serving.web_pages import is_known_host
+from tarry.programs.serving.web_pages import is_known_host, knows_tls
 from tarry.verbs.tokens import split_token
 
 Role = Literal["viewer", "admin"]
@@ -130,8 +130,7 @@ def arrived_by_tls(request: Request) -> bool:
 
 
 def _knows_tls(request: Request) -> bool:
-    first = request.headers.get("x-forwarded-proto", "").partition(",")[0]
-    return request.scope.get("scheme") == "https" or first.strip().lower() == "https"
+    return knows_tls(request.scope.get("scheme"), request.headers.get("x-forwarded-proto", ""))
 
 
 def cookies_of(request: Request) -> dict[str, str]:

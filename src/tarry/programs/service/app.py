@@ -260,7 +260,8 @@ class ServiceApp:
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
         route = request.route
         query = request.query()
-        request.namespace, request.credential = await self.authorizer.authorize(route, request.headers, query)
+        scheme: str = request.scope.get("scheme", "http")
+        request.namespace, request.credential = await self.authorizer.authorize(route, scheme, request.headers, query)
         if route.scopes:
             connection_of(request.scope).authorize()
         if route.query_model is not None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 from tarry.connections.background import supervise_task
 from tarry.errors import TarryError
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
-from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host
+from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host, is_own_origin, knows_tls
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ REVOKED = "This token was revoked while the request waited."
 UNKNOWN_HOST = (
     "Without tokens this service answers to localhost and to addresses only, or a web page could reach it under a name of its own. "
     "Start it with --allow-host NAME to allow a name."
+)
+OTHER_ORIGIN = (
+    "Without tokens this service answers no web page of another origin: scheme, host and port. Start it with --allow-origin to allow one. "
+    "A proxy with TLS before it has to send X-Forwarded-Proto: https."
 )
 _NOBODY = tokens.hash_of("nobody")
 
@@ -147,7 +151,7 @@ class Authorizer:
         self._watch: asyncio.Task[None] | None = None
 
     async def authorize(
-        self, route: ScopedRoute, headers: Mapping[bytes, bytes], query: dict[str, str]
+        self, route: ScopedRoute, scheme: str, headers: Mapping[bytes, bytes], query: dict[str, str]
     ) -> tuple[str, Credential | None]:
         """Checks a request. Returns its namespace, and its credential where tokens are required. Raises an ``HTTPError``."""
         given_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
@@ -155,7 +159,7 @@ class Authorizer:
         if route.scopes:
             await self.detect_first_token()
         if not self.settings.tokens:
-            self._refuse_cross_origin(headers)
+            self._refuse_cross_origin(scheme, headers)
             return namespace or self.settings.namespaces[0], None
         if route.scopes:
             found = await self._authenticate_header(headers.get(b"authorization", b""))
@@ -298,7 +302,7 @@ class Authorizer:
 
     # ── no tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _refuse_cross_origin(self, headers: Mapping[bytes, bytes]) -> None:
+    def _refuse_cross_origin(self, scheme: str, headers: Mapping[bytes, bytes]) -> None:
         """A page of another origin can make a browser send requests here, and its host name can resolve to this machine."""
         host = headers.get(b"host", b"")
         if host not in self._hosts:
@@ -306,13 +310,15 @@ class Authorizer:
                 raise Forbidden(UNKNOWN_HOST)
             if len(self._hosts) < 100:
                 self._hosts.add(host)
-        origin = headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1") in self.settings.allowed_origins:
+        origin = None if b"origin" not in headers else headers[b"origin"].decode("latin-1")
+        if origin in self.settings.allowed_origins:
             return
         if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
-            raise Forbidden("Without tokens this service answers no web page of another origin.")
-        if origin is not None and origin.partition(b"://")[2] != host:
-            raise Forbidden("Without tokens this service answers no web page of another origin.")
+            raise Forbidden(OTHER_ORIGIN)
+        if origin is not None:
+            tls = knows_tls(scheme, headers.get(b"x-forwarded-proto", b"").decode("latin-1"))
+            if not is_own_origin(origin, "https" if tls else "http", host.decode("latin-1")):
+                raise Forbidden(OTHER_ORIGIN)
 
 
 def _make_credential(namespace: str, token: tokens.Token) -> Credential:

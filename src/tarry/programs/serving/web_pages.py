@@ -32,6 +32,18 @@ def is_known_host(host: str, names: Collection[str]) -> bool:
     return True
 
 
+def knows_tls(scheme: str | None, forwarded: str) -> bool:
+    """Whether the browser speaks TLS, to this process or, by ``X-Forwarded-Proto``, to a proxy before it. A page of another origin cannot
+    send that header without being permitted to."""
+    return scheme == "https" or forwarded.partition(",")[0].strip().lower() == "https"
+
+
+def is_own_origin(origin: str, scheme: str, host: str) -> bool:
+    """Whether an Origin has this scheme, and the host and port of a Host header."""
+    port = ":443" if scheme == "https" else ":80"
+    return origin.lower().removesuffix(port) == f"{scheme}://{host.lower().removesuffix(port)}"
+
+
 def checked_hosts(given: Collection[str]) -> tuple[str, ...]:
     """Host names in lower case, each once. Raises ``BadInput``."""
     for name in given:
