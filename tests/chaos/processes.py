@@ -21,6 +21,8 @@ from .history import clock
 from .reaper import began, children
 
 TESTS = Path(__file__).resolve().parents[1]
+SOURCE = str(TESTS.parent / "src")
+"""What runs, wherever the package of the environment is from."""
 STOP_S = 15.0
 START_S = 120.0
 """A starved machine needs so long to start twenty processes; until then one may end because no server answers."""
@@ -91,7 +93,7 @@ class Processes:
     def start(self, spec: ProcessSpec) -> int:
         self.numbers += 1
         env = {**os.environ, **self.env, **spec.told.get("env", {})}
-        paths = [str(TESTS), *([spec.told["place"]] if spec.older else [])]
+        paths = [str(TESTS), spec.told["place"] if spec.older else SOURCE]
         env["PYTHONPATH"] = os.pathsep.join(paths)
         told = {k: v for k, v in spec.told.items() if k not in ("env", "place")}
         told |= {"role": spec.role, "number": self.numbers, "seed": self.seed, "folder": str(self.folder)}
