@@ -138,7 +138,7 @@ def check(folder: Path, faults: Faults, rules: Rules | None = None, bucket_bytes
         verdict.tally.breach("lost", [], f"{unseen} items were polled by nobody; lost answers took {taken[0]} at most")
     for (kind, status), n in counted.items():
         verdict.seen[f"{NAMES[kind]} {STATUSES[status]}"] += n
-    verdict.recovery = recovery.times()
+    verdict.recovery = recovery.times() | verdict.tally.recovery
     return verdict
 
 

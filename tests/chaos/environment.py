@@ -63,6 +63,8 @@ class Environment:
     url: str
     nodes: list[ServerProcess]
     proxy: Proxy | None = None
+    worker_proxies: list[Proxy] = field(default_factory=list)
+    """One for each worker, so that all others keep their connections."""
     sentinels: server_groups.Sentinels | None = None
     cluster: server_groups.BigCluster | None = None
     zookeeper: Any = None
@@ -91,6 +93,10 @@ class Proxy:
         self.pid = self._process.pid
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
 
     def do(self, order: str) -> None:
         assert self._process.stdin is not None
@@ -136,10 +142,20 @@ def proxied() -> Iterator[Environment]:
     with one_server() as environment:
         proxy = Proxy(server_groups.port_of(environment.nodes[0]))
         try:
-            environment.proxy, environment.url = proxy, f"redis://127.0.0.1:{proxy.port}/0"
+            environment.proxy, environment.url = proxy, proxy.url
             yield environment
         finally:
             proxy.close()
+
+
+@contextmanager
+def proxied_workers(workers: int) -> Iterator[Environment]:
+    with one_server() as environment, ExitStack() as stack:
+        for _ in range(workers):
+            proxy = Proxy(server_groups.port_of(environment.nodes[0]))
+            stack.callback(proxy.close)
+            environment.worker_proxies.append(proxy)
+        yield environment
 
 
 @contextmanager
@@ -434,7 +450,7 @@ def line_reset(run: Run, dice: random.Random) -> None:
 
 def line_half_open(run: Run, dice: random.Random) -> None:
     since = clock()
-    _proxy_of(run).do("hold")
+    _proxy_of(run).do("hold subscribed,blocked,commands")
     run.journal.note("healed", at=clock(), name="half-open")
     run.rest(7)
     healed(run, "half-open, 7 s later", since)

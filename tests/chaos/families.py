@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import environment
+from . import environment, worker_faults
 from .environment import Environment, Fault
 
 KILL = "Everything acknowledged is kept, except for everysec's last second or two."
+BACK = "A killed worker's jobs are ready again within two seconds; a living worker keeps its jobs while one of its connections works."
 ALWAYS = "Never early; no old receipt accepted; no job twice without a promised reason; nothing acknowledged is lost."
 
 
@@ -142,6 +143,29 @@ FAMILIES: dict[str, Family] = {
         _family(
             "upgrade", "an older version and this one on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
             "Both versions do the same, side by side.", environment.one_server, {environment.upgraded: 1}, gap_s=(0.2, 1.5), workload="mixed",
+        ),
+        _family(
+            "half-open-lines", "subscriptions, blocked connections and others of workers end without their notice, alone and together, for 1 to 30 s; "
+            "workers killed", BACK, lambda: environment.proxied_workers(worker_faults.WORKERS), {worker_faults.lines_half_open: 1}, gap_s=(0.5, 3), workload="workers",
+        ),
+        _family(
+            "observers-killed", "the workers that look for others are killed and suspended, and all workers of a host, while new ones start", BACK,
+            environment.one_server,
+            {
+                worker_faults.one_worker_killed: 2, worker_faults.one_observer_killed: 2, worker_faults.observers_killed: 4,
+                worker_faults.observers_frozen: 2, worker_faults.most_workers_killed: 1, worker_faults.all_workers_killed: 2,
+            },
+            gap_s=(0.5, 3), workload="workers",
+        ),
+        _family(
+            "starts", "workers are killed by their first jobs, and at any moment of their start; all but a newcomer are killed", BACK,
+            environment.one_server,
+            {worker_faults.killed_at_the_start: 3, worker_faults.killed_before_the_start: 2, worker_faults.one_newcomer: 1},
+            gap_s=(0.5, 2), workload="workers",
+        ),
+        _family(
+            "clock-steps", "the server's clock is set back and forth, up to 5 minutes, before, while and after workers are killed", BACK,
+            environment.faked_clock, {worker_faults.clock_stepped_while_killed: 1}, gap_s=(1, 3), workload="workers", server_clock=False,
         ),
         _family(
             "mixed", "a proxy, server killed, processes killed and frozen, memory full: all in one run", KILL, environment.proxied,

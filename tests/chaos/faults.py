@@ -5,6 +5,7 @@ broken    connections broke or nobody answered: calls in this span may have been
 ended     a process was killed, or told to stop: what it had in hand may be released at once
 healed    the fault is over: how long until the next job is handed out?
 stepped   the server's clock was ahead by so many seconds (BY), or behind
+known, frozen, half-open, turns    what concerns the recovery of a killed worker's jobs: see worker_faults.py and recovery.py
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any
+
+from .recovery import Workers
 
 LONG_CALL_US = 4_000_000
 """A call that took so long may have been sent twice: a client gives a silent connection up after five seconds."""
@@ -31,6 +34,7 @@ class Faults:
         self._starts = [since for since, _ in self._broken]
         self._ended: dict[int, tuple[int, str]] = {e["who"]: (e["at"], e["how"]) for e in self._of("ended")}
         self.healed = sorted((e["at"], e["name"]) for e in self._of("healed"))
+        self.workers = Workers(self.entries)
         self._stepped = [(e["at"], e["until"], int(e["by"] * 1_000_000)) for e in self._of("stepped")]
 
     def _of(self, what: str) -> list[dict[str, Any]]:

@@ -92,6 +92,11 @@ class History:
         os.close(self._file)
 
 
+def first_moment(path: Path) -> int:
+    """When the process wrote the first time."""
+    return next(_frames(path, 1 << 10))[5]
+
+
 def events(path: Path, piece: int = 1 << 20) -> Iterator[Event]:
     """What a history tells, item by item, as soon as the outcome is known. A frame that was cut off is left out."""
     who = int(path.stem)

@@ -36,6 +36,7 @@ from .history import (
     REFUSED,
     RELEASE,
     RESCHEDULE,
+    RESERVED,
     RETURNED,
     TOUCH,
     Event,
@@ -67,6 +68,7 @@ BREACHES = {
     "existing": "an add of an id of its own was refused as existing",
     "never added": "handed out, or there, and nobody added it",
     "two places": "a job lies in two places, or in none",
+    "late back": "a killed worker's job was not ready again within two seconds, though another worker ran",
     "stuck": "due, and not handed out to consumers that wait",
     "key left": "a key is left after the purge",
     "damaged": "the topic's own check found faults",
@@ -93,6 +95,8 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     breaches: Counter[str] = field(default_factory=Counter)
     excerpts: dict[str, list[tuple[str, list[Event]]]] = field(default_factory=lambda: defaultdict(list))
+    recovery: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """How long after a worker was killed its jobs were ready again."""
     most: int = 3
 
     def breach(self, name: str, events: list[Event], words: str = "") -> None:
@@ -220,6 +224,9 @@ class Case:
         if len(kept) > 1 or any(one[A] in (PLACELESS, BODILESS) for one in kept):
             self.breach("two places")
         for one in kept:
+            death = self.faults.workers.death(self.handed[-1][WHO]) if one[A] == RESERVED and self.handed else None
+            if death is not None and one[ENDED] > death.back_by:
+                self.breach("late back", f"still reserved {one[ENDED] - death.at} µs after {death.name}")
             for gone, name in ((FINISH, "after finish"), (DELETE, "after delete")):
                 for event in self.by[gone]:
                     if event[STATUS] == OK and self.is_of(event, one[C]):
@@ -323,6 +330,7 @@ class Case:
             self.judge_skip(handed[0][B] - 1, handed[0][E], handed[0][ENDED])
         for one, other in pairwise(handed):
             self.judge_pair(one, other)
+            self.judge_return(one, other)
 
     def judge_pair(self, one: Event, other: Event) -> None:
         if one[TOPIC] == other[TOPIC] and (other[A] <= one[A] or (self.rules.server_clock and other[D] < one[D])):
@@ -380,10 +388,40 @@ class Case:
             return "time to run over, by a clock that was set"
         if self.faults.ended(one[WHO], other[ENDED]):
             return "its process ended"
+        if self.faults.workers.was_cut_off(one[WHO], other[C]):
+            return "its worker was cut off"
         acked = [e[ENDED] for e in self.settles if e[A] == one[A] and e[STATUS] == OK]
         if why := self.faults.undone(one[D], one[ENDED], *acked):
             return f"undone, {why}"
         return ""
+
+    def judge_return(self, one: Event, other: Event) -> None:
+        """When a killed worker's job was ready again: `due` of the next handing out is the moment of its release."""
+        death = self.faults.workers.death(one[WHO])
+        if death is None or self.is_moved_since(death.at, one, other) or other[B] > one[B] + 1:
+            return
+        if self.rules.server_clock:
+            moments = [other[C]]
+        else:  # `due` of one whose time to run is over is the end of that, which a clock that is set forth reaches at once
+            moments = self.faults.moments(other[D] if other[C] >= one[D] + one[F] else other[C])
+        back = min((at for at in moments if at >= death.at - SLACK_US), default=0)
+        if not back:
+            return
+        if death.back_by == FOREVER:
+            self.count("back, when no other worker ran, or nothing told of the end")
+            return
+        self.tally.recovery[f"{death.name}: jobs ready again"].append(max(back - death.at, 0))
+        if back > death.back_by + SLACK_US:
+            self.breach(
+                "late back", f"killed {death.at - self.events[0][BEGAN]}, {death.name}; back {back - death.at} µs later"
+            )
+
+    def is_moved_since(self, at: int, one: Event, other: Event) -> bool:
+        """Whether something else than the death of its holder may have made it ready."""
+        if other[ENDED] < at or self.given_back(one, other) or self.faults.undone(one[D]):
+            return True
+        others = self.by[KICK] + self.by[RESCHEDULE]
+        return any(e[STATUS] != REFUSED and e[BEGAN] <= other[ENDED] and self.last_moment(e) >= at for e in others)
 
     def set_due(self, touch: Event, due: int) -> bool:
         """Whether a touch gave the job this time to run, by the server's clock as it was then."""

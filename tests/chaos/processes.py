@@ -12,18 +12,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .history import clock
+from warm import WarmProcess, WarmTarry
+
+from .history import clock, first_moment
 from .reaper import began, children
 
 TESTS = Path(__file__).resolve().parents[1]
 SOURCE = str(TESTS.parent / "src")
 """What runs, wherever the package of the environment is from."""
 STOP_S = 15.0
+DIES = "dies_s"
+"""A worker that is told so kills itself so many seconds after its first job has begun."""
 START_S = 120.0
 """A starved machine needs so long to start twenty processes; until then one may end because no server answers."""
 """A program that is started while no server answers may say so and end."""
@@ -77,14 +82,28 @@ class ProcessSpec:
         return self.role in ("producer", "manager", "pusher")
 
 
+def undying(spec: ProcessSpec) -> ProcessSpec:
+    """The same, when it is started again."""
+    return ProcessSpec(spec.role, {k: v for k, v in spec.told.items() if k != DIES}, spec.older)
+
+
 class Processes:
     """All processes that use tarry in a run."""
 
-    def __init__(self, folder: Path, journal: Journal, keeper: Keeper, seed: str, env: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        journal: Journal,
+        keeper: Keeper,
+        seed: str,
+        env: dict[str, str],
+        warm: WarmTarry | None = None,
+    ) -> None:
+        """``warm``: workers start from it, within milliseconds."""
         self.folder, self.journal, self.keeper, self.seed = folder, journal, keeper, seed
-        self.env = env
+        self.env, self.warm = env, warm
         self.numbers = 0
-        self.alive: dict[int, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
+        self.alive: dict[int, tuple[ProcessSpec, subprocess.Popen[bytes] | WarmProcess]] = {}
         self.gone: list[str] = []
         """Processes that ended by themselves, each with the end of its output."""
         self._losing: list[tuple[ProcessSpec, float]] = []
@@ -106,11 +125,14 @@ class Processes:
             words += ["--no-dashboard"]
         else:
             words = ["-m", "chaos.clients", json.dumps(told)]
-        log = (self.folder / f"{self.numbers}-{spec.role}.log").open("ab")
-        process = subprocess.Popen(
-            [sys.executable, *words], env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-        log.close()
+        process: subprocess.Popen[bytes] | WarmProcess
+        with (self.folder / f"{self.numbers}-{spec.role}.log").open("ab") as log:
+            if self.warm is not None and spec.role == "worker":
+                process = self.warm.start(words[2:], log, env, Path("/"))
+            else:
+                process = subprocess.Popen(
+                    [sys.executable, *words], env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
         self.keeper.keep(process.pid)
         self.alive[process.pid] = spec, process
         self._began[process.pid] = time.monotonic()
@@ -127,6 +149,9 @@ class Processes:
         for pid, (spec, process) in list(self.alive.items()):
             if process.poll() is not None:
                 del self.alive[pid]
+                if DIES in spec.told:
+                    self._has_died(pid, spec)
+                    continue
                 self.journal.note("ended", who=pid, at=clock(), how="by itself")
                 words = self._end_of_log(spec)
                 if not (time.monotonic() - self._began[pid] < START_S and "[unavailable]" in words):
@@ -136,6 +161,13 @@ class Processes:
             if time.monotonic() >= at:
                 self._losing.remove((spec, at))
                 self.start(spec)
+
+    def _has_died(self, pid: int, spec: ProcessSpec) -> None:
+        """It has killed itself, so long after its first job had begun."""
+        path = self.folder / f"{pid}.history"
+        at = first_moment(path) + int(spec.told[DIES] * 1e6) if path.exists() else clock()
+        self.journal.note("ended", who=pid, at=at, how="killed", role=spec.role, name="killed by its first job")
+        self.start(undying(spec))
 
     def _end_of_log(self, spec: ProcessSpec) -> str:
         logs = sorted(self.folder.glob(f"*-{spec.role}.log"), key=lambda path: path.stat().st_mtime)
@@ -149,8 +181,25 @@ class Processes:
         process.kill()
         process.wait()
         for one in (pid, *own):
-            self.journal.note("ended", who=one, at=clock(), how="killed")
+            self.journal.note("ended", who=one, at=clock(), how="killed", role=spec.role, name="process killed")
         self._losing.append((spec, time.monotonic() + again_s))
+
+    def kill_at_once(self, pids: Sequence[int], again_s: Sequence[float], name: str) -> None:
+        """kill -9 to all of them and their children at the same moment; each is started again after its time."""
+        all_own = [children(pid) for pid in pids]
+        for one in (*pids, *(child for own in all_own for child in own)):
+            with suppress(OSError):
+                os.kill(one, signal.SIGKILL)
+        for pid, own, again in zip(pids, all_own, again_s, strict=True):
+            spec, process = self.alive.pop(pid)
+            process.wait()
+            for one in (pid, *own):
+                self.journal.note("ended", who=one, at=clock(), how="killed", role=spec.role, name=name)
+            self._losing.append((undying(spec), time.monotonic() + again))
+
+    def dying(self) -> list[int]:
+        """Those that end themselves, and have not yet."""
+        return [pid for pid, (spec, _) in self.alive.items() if DIES in spec.told]
 
     def kill_child(self, pid: int, dice: random.Random) -> None:
         """One of a worker's processes; its parent replaces it."""

@@ -5,8 +5,12 @@ Says its port, then is told one order a line, and answers each with ``ok``:
     delay MS       what passes is late by so much; 0: no more
     cut            all connections end (FIN)
     reset          all connections end (RST)
-    hold           the connections that are open now stay open, and nothing passes any more
+    hold KINDS     connections of these kinds that are open now stay open, and nothing passes any more
+    end KINDS      the same, but the server's side of them ends: only the client is not told
+    tell           the clients of such connections are told: they end (RST)
     refuse on|off  nobody listens
+
+Kinds, with commas, by what the client has sent: ``subscribed``, ``blocked`` (in BLPOP), ``commands``.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import sys
 from typing import Any
 
 Transport = Any
+SUBSCRIBED, BLOCKED, COMMANDS = "subscribed", "blocked", "commands"
 
 
 class Side(asyncio.Protocol):
@@ -25,8 +30,10 @@ class Side(asyncio.Protocol):
 
     def __init__(self, hub: Hub, other: Side | None = None) -> None:
         self.hub, self.other = hub, other
+        self.is_clients = other is None
         self.transport: Transport = None
         self.early: list[bytes] = []
+        self.kind = COMMANDS
         self.silent = False
         self.next_at = 0.0
 
@@ -46,6 +53,10 @@ class Side(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.silent:
             return
+        if b"\r\nSUBSCRIBE\r\n" in data:
+            self.kind = SUBSCRIBED
+        elif b"\r\nBLPOP\r\n" in data:
+            self.kind = BLOCKED
         now = self.hub.loop.time()
         at = max(self.next_at, now + self.hub.delay_s)
         if at <= now:
@@ -66,6 +77,13 @@ class Side(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self.hub.sides.discard(self)
         if self.other is not None and self.other.transport is not None and not self.silent:
+            self.other.transport.abort()
+
+    def go_silent(self, *, ends: bool) -> None:
+        """The client's side: nothing passes any more, and it is not told. With ``ends`` the server is."""
+        assert self.other is not None
+        self.silent = self.other.silent = True
+        if ends and self.other.transport is not None:
             self.other.transport.abort()
 
     def reset(self) -> None:
@@ -104,9 +122,12 @@ class Hub:
                     side.reset()
                 else:
                     side.transport.close()
-        elif word == "hold":
-            for side in self.sides:
-                side.silent = True
+        elif word in ("hold", "end"):
+            for side in [side for side in self.sides if side.is_clients and side.kind in rest.split(",")]:
+                side.go_silent(ends=word == "end")
+        elif word == "tell":
+            for side in [side for side in self.sides if side.silent]:
+                side.reset()
         elif rest == "on":
             assert self.app is not None
             self.app.close()

@@ -102,6 +102,7 @@ REASONS = {
     "again: handler raised": "its handler raised, snoozed, or was stopped",
     "again: kicked": "it was dead, and was kicked",
     "again: its process ended": "its process was killed or stopped, and its parent released it at once",
+    "again: its worker was cut off": "all connections of its worker had ended without its notice, and it had made no new ones yet",
     "add repeated": "the add's answer was lost, the add was repeated, and the job had been finished meanwhile",
     "again: undone": "the server had lost the record that it was handed out or finished, within the promise",
     "undone": "an acknowledged finish, delete or hand-out was lost by the server, within the promise",

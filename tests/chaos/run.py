@@ -14,8 +14,9 @@ from typing import Any
 import servers
 import tarry
 from upgrade.older import NoHistory, unpacked
+from warm import warm_tarry
 
-from . import environment, history, plan
+from . import environment, history, plan, worker_faults
 from .checker import Verdict, check
 from .environment import NAMESPACE, Environment, Missing
 from .families import Family
@@ -43,6 +44,7 @@ class Run:
         self.journal = Journal(folder / "faults.jsonl")
         self.environment: Environment
         self.processes: Processes
+        self.watch: worker_faults.Watch
         self.few = few
         self.done = Counter[str]()
         self.master, self.in_fault = 0, False
@@ -95,10 +97,14 @@ class Run:
             for node in self.environment.nodes:
                 self.keeper.keep(node.pid)
                 self.keeper.remove(node.folder)
-            if self.environment.proxy is not None:
-                self.keeper.keep(self.environment.proxy.pid)
-            self.processes = Processes(self.folder, self.journal, self.keeper, self.seed, self.environment.env)
+            for proxy in filter(None, (self.environment.proxy, *self.environment.worker_proxies)):
+                self.keeper.keep(proxy.pid)
+            warm = stack.enter_context(warm_tarry(self.folder)) if self.family.workload == "workers" else None
+            self.processes = Processes(self.folder, self.journal, self.keeper, self.seed, self.environment.env, warm)
             stack.callback(self.processes.close)
+            if self.family.workload == "workers":
+                self.watch = worker_faults.Watch(self.journal, self.environment.nodes[0])
+                stack.callback(self.watch.close)
             self._start_processes()
             self._disturb()
             self._calm()
@@ -202,8 +208,8 @@ def process_specs(run: Run) -> list[ProcessSpec]:
     common: dict[str, Any] = {"url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options}
     if family.partitions:
         common["partitions"] = family.partitions
-    if family.workload == "guarded":
-        return guarded(run, common)
+    if family.workload in SPECS_OF:
+        return SPECS_OF[family.workload](run, common)
     port = servers.free_ports(1)[0]
     http = {**common, "url": f"http://127.0.0.1:{port}", "http": True}
     rate = run.rate
@@ -275,6 +281,30 @@ def guarded(run: Run, common: dict[str, Any]) -> list[ProcessSpec]:
     ]
 
 
+WORKER_TTR_S = 30.0
+"""Long: when a job is handed out again, its time to run is no reason."""
+
+
+def workers(run: Run, common: dict[str, Any]) -> list[ProcessSpec]:
+    """Several workers, of which some have few long jobs only; and producers and consumers."""
+    lines = [proxy.url for proxy in run.environment.worker_proxies] or [run.environment.url] * worker_faults.WORKERS
+    told = {**common, "topics": [*run.family.topics, "held"], "worker_ttr": WORKER_TTR_S}
+    quiet = {"only": ["held"], "slots": 4}
+    kinds: list[dict[str, Any]] = [{}, {}, {"processes": 2}, quiet, quiet]
+    return [
+        *[ProcessSpec("worker", {**told, **kind, "url": url}) for kind, url in zip(kinds, lines, strict=True)],
+        ProcessSpec("producer", {**common, "client_kind": "async", "batch": 300, "rate": 1300 * run.rate}),
+        ProcessSpec("producer", {**common, "client_kind": "sync", "rate": 200 * run.rate}),
+        ProcessSpec("producer", {**common, "topics": ["held"], "client_kind": "sync", "rate": 25, "no_far": True}),
+        ProcessSpec("manager", {**common, "client_kind": "async", "uvloop": True}),
+        ProcessSpec("consumer", {**common, "client_kind": "sync", "batch": 300}),
+        ProcessSpec("consumer", {**common, "client_kind": "async", "batch": 300, "uvloop": True}),
+    ]
+
+
+SPECS_OF = {"guarded": guarded, "workers": workers}
+
+
 # ── a run from outside ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -305,7 +335,7 @@ def one(
             raise
         found |= verdict.as_json() | {"seconds": round(time.monotonic() - began, 1), "excerpt": verdict.excerpt()}
         if keep is not None and verdict.tally.breaches:
-            shutil.copytree(folder, keep, ignore=shutil.ignore_patterns("older"), dirs_exist_ok=True)
+            shutil.copytree(folder, keep, ignore=shutil.ignore_patterns("older", "warm"), dirs_exist_ok=True)
         if verdict.acknowledged < LEAST:
             found["crashed"] = f"only {verdict.acknowledged} adds were acknowledged: nothing was tested"
         return found

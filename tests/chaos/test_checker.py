@@ -402,6 +402,36 @@ def an_item_that_was_polled_early(world: World) -> None:
     world.books[1].saw(POLLED, 0, world.now, (60, START, world.now))
 
 
+def two_workers(world: World) -> None:
+    """The processes 2 and 3 are workers, and 2 is killed soon."""
+    for who in (2, 3):
+        world.fault("known", who=who, at=world.now)
+
+
+def killed(world: World, who: int = 2) -> None:
+    world.fault("ended", who=who, at=world.now, how="killed", role="worker", name="killed")
+
+
+@planted("late back")
+def a_killed_workers_job_is_back_after_its_time_to_run(world: World) -> None:
+    two_workers(world)
+    created = world.add(50)
+    world.hand(50, created)
+    killed(world)
+    world.sleep(TTR)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=world.now - 1000, by=2), by=2)
+
+
+@planted("late back")
+def a_killed_workers_job_is_never_back(world: World) -> None:
+    two_workers(world)
+    created = world.add(50)
+    world.hand(50, created)
+    killed(world)
+    world.sleep(TTR)
+    world.keep(50, created, RESERVED)
+
+
 BY_THE_ENVIRONMENT = {"stuck", "key left", "damaged", "client"}
 """What no history tells: the environment finds these itself."""
 
@@ -549,6 +579,63 @@ def test_recovery_is_the_time_from_the_end_of_a_fault_to_the_next_job(world: Wor
     world.fault("healed", at=world.now, name="server killed")
     world.call(FINISH, 50, world.hand(50, world.add(50)), by=1)
     assert world.verdict().recovery == {"server killed": [1500]}
+
+
+def back_after(world: World, us: int) -> None:
+    """A job of a worker that is killed is ready again after so long."""
+    created = world.add(50)
+    world.hand(50, created)
+    killed(world)
+    world.sleep(us)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=world.now, by=2), by=2)
+
+
+def test_a_killed_workers_job_is_back_in_time(world: World) -> None:
+    two_workers(world)
+    back_after(world, 2 * SECOND)
+    assert counted(world) == {"again: its process ended": 1}
+    assert world.verdict().recovery == {"killed: jobs ready again": [2 * SECOND]}
+
+
+def test_the_two_seconds_begin_with_the_first_worker_that_runs(world: World) -> None:
+    two_workers(world)
+    world.fault("frozen", who=3, since=world.now, until=world.now + 3 * SECOND)
+    world.fault("known", who=4, at=world.now + SECOND)
+    back_after(world, 3 * SECOND - 1000)
+    assert counted(world) == {"again: its process ended": 1}
+
+
+def test_two_seconds_are_longer_where_nobody_gets_a_turn(world: World) -> None:
+    two_workers(world)
+    world.fault("turns", moments=[world.now + n * SECOND // 10 for n in range(100)])
+    back_after(world, 39 * SECOND // 10)
+    assert counted(world) == {"again: its process ended": 1}
+
+
+@pytest.mark.parametrize("kinds", [["subscribed", "blocked", "commands"], ["subscribed", "blocked"]])
+def test_a_worker_is_overtaken_only_if_all_its_connections_have_ended(world: World, kinds: list[str]) -> None:
+    created = world.add(50)
+    world.fault("half-open", who=2, since=world.now, until=world.now + SECOND, kinds=kinds)
+    world.hand(50, created)
+    world.sleep(SECOND)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=world.now, by=2), by=2)
+    found = world.verdict().tally
+    assert found.counts["again: its worker was cut off"] == (len(kinds) == 3)
+    assert dict(found.breaches) == ({} if len(kinds) == 3 else {"doubled": 1})
+
+
+def test_a_clock_that_is_set_forth_ends_the_time_to_run(world: World) -> None:
+    two_workers(world)
+    created = world.add(50)
+    world.hand(50, created)
+    over, since = world.now - 500 + TTR, world.now
+    killed(world)
+    world.sleep(SECOND)
+    shown = world.now + 600 * SECOND
+    world.fault("stepped", at=since, until=world.now + SECOND, by=600)
+    world.books[2].saw(HANDED, 0, world.now, (50, world.receipts + 10, 2, over, shown, created, TTR))
+    world.call(FINISH, 50, world.receipts + 10, by=2)
+    assert counted(world, server_clock=False) == {"again: time to run over": 1}
 
 
 # ── how it reads ─────────────────────────────────────────────────────────────────────────────────────────────────────
