@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -163,9 +165,36 @@ def test_a_typed_body_comes_back_as_it_was(make: Make, kind: Any, body: Any) -> 
 def test_deeper_inside_a_value_comes_back_as_documented(make: Make) -> None:
     with make() as client:
         topic = client.topic("deep")
-        found = topic.get(topic.add({"a": [{7: Decimal("1.50")}, {"b": {3}}]}, delay="1h").id)
+        found = topic.get(topic.add({"a": [{"7": Decimal("1.50")}, {"b": {3}}]}, delay="1h").id)
         assert found is not None
         assert found.body == {"a": [{"7": "1.50"}, {"b": [3]}]}
+
+
+@dataclass
+class Sums:
+    by_number: dict[int, int]
+
+
+class Names(StrEnum):
+    ORDER = "order"
+
+
+@pytest.mark.parametrize(
+    "body", [{"a": [{"b": {7: 1}}]}, [[[{7: 1}]]], {"a": {"b": {7.5: 1}}}, {"a": [Sums({7: 1})]}, Sums({7: 1})]
+)
+def test_keys_that_are_not_text_are_refused_at_any_depth(make: Make, body: Any) -> None:
+    with make() as client:
+        with pytest.raises(tarry.BadInput, match="JSON has only text as keys, 7"):
+            client.topic("keys").add(body)
+        client.topic("keys").add({"a": [{Names.ORDER: 1}]})
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused(make: Make) -> None:
+    body: Any = {"a": None}
+    for _ in range(900):
+        body = {"a": body}
+    with make() as client, pytest.raises(tarry.BadInput, match="nested too deeply"):
+        client.topic("depth").add(body)
 
 
 def test_what_says_the_same_as_text_is_accepted(make: Make) -> None:

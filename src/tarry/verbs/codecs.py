@@ -10,11 +10,9 @@ A custom codec is any object with ``encode(body) -> bytes`` and ``decode(bytes) 
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from itertools import chain
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -27,9 +25,10 @@ JSON, RAW = 0, 1
 _TEXT = frozenset((str,))
 _INEXACT = frozenset((set, frozenset, Decimal, datetime))
 """Types whose values JSON returns as others; also ``date``, ``UUID``, ``Enum`` and the like, which are text that says all they say."""
-_DICTS = frozenset((dict, Counter, OrderedDict, defaultdict))
 _EXACT = frozenset((str, int, bool, type(None)))
 """Types whose values JSON returns as they were."""
+_encode_with_text_keys = msgspec.json.Encoder(order="deterministic").encode
+"""Raises ``TypeError`` for a dict with other keys than text, because it sorts them. Nothing else finds one as fast, at any depth."""
 
 
 class Codec(Protocol[T]):
@@ -75,7 +74,10 @@ class BodyCodec(Generic[T]):
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
         if not is_dict or not (_EXACT.issuperset(map(type, value.values())) and {*map(type, value)} <= _TEXT):
-            self._refuse_inexact(body, raw, flag)
+            try:
+                self._refuse_inexact(body, raw, flag)
+            except RecursionError as fault:
+                raise BadInput("body: it is nested too deeply; give a flatter one, or a type= to the topic.") from fault
         if len(raw) > self.limit:
             raise BadInput(
                 f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
@@ -119,13 +121,11 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 
 def problem_of_json(value: Any) -> str | None:
-    """Why a value, or one of its own values, or a key of these, would come back as another one, and what to give. Deeper ones are not looked
-    for: that would cost more than the encoding."""
-    inner: Iterable[Any] = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    )
-    kinds = {type(value), *map(type, inner)}
-    if not _INEXACT.isdisjoint(kinds):
+    """Why a value, one of its own values, or a key anywhere in it would come back as another one, and what to give. Other values deeper
+    inside are not looked for: that would cost more than the encoding."""
+    inner = _values_in(value) if isinstance(value, (dict, list, tuple)) else ()
+    kinds = {*map(type, inner)}
+    if type(value) in _INEXACT or not _INEXACT.isdisjoint(kinds):
         for one in (value, *inner):
             if isinstance(one, (set, frozenset)):
                 return "JSON has no set, it would come back as a list; give a list"
@@ -133,22 +133,32 @@ def problem_of_json(value: Any) -> str | None:
                 return f"JSON has no Decimal, {one} would come back as text; give text or a float"
             if isinstance(one, datetime) and one.tzinfo is None:
                 return f"the datetime {one} has no time zone, and would come back as text; give one with a time zone"
-    if isinstance(value, dict) or not _DICTS.isdisjoint(kinds):
-        dicts = [one for one in (value, *inner) if isinstance(one, dict)]
-        if not {*map(type, chain.from_iterable(dicts))} <= _TEXT:
-            for key in chain.from_iterable(dicts):
-                if not isinstance(key, str):
-                    return f"JSON has only text as keys, {key!r} would come back as {str(key)!r}; give text"
+    if not _EXACT.issuperset(kinds if isinstance(value, (list, tuple)) else {type(value)}):
+        try:
+            _encode_with_text_keys(value)
+        except (TypeError, ValueError, RecursionError):
+            for key in _other_keys(value):
+                return f"JSON has only text as keys, {key!r} would come back as {str(key)!r}; give text"
     return None
+
+
+def _other_keys(value: Any) -> Iterator[Any]:
+    """The keys that are not text, of all dicts in a value."""
+    if isinstance(value, dict):
+        yield from (key for key in value if not isinstance(key, str))
+    for one in _values_in(value):
+        yield from _other_keys(one)
 
 
 def _has_nan(body: Any) -> bool:
     """Whether it contains a number that JSON would silently turn into ``null``."""
-    if isinstance(body, float):
-        return not math.isfinite(body)
-    if isinstance(body, dict):
-        return any(map(_has_nan, body.values()))
-    if isinstance(body, (list, tuple, set, frozenset)):
-        return any(map(_has_nan, body))
-    fields: Iterable[str] = getattr(body, "__struct_fields__", ()) or getattr(body, "__dataclass_fields__", ())
-    return any(_has_nan(getattr(body, name, None)) for name in fields)
+    return not math.isfinite(body) if isinstance(body, float) else any(map(_has_nan, _values_in(body)))
+
+
+def _values_in(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return value
+    fields: Iterable[str] = getattr(value, "__struct_fields__", ()) or getattr(value, "__dataclass_fields__", ())
+    return [getattr(value, name, None) for name in fields]

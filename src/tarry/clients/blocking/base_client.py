@@ -69,9 +69,9 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
     ) -> Topic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. Without a type, JSON returns dates, UUIDs and
-        enums as text, tuples as lists and dataclasses as dicts. A set, a Decimal and a datetime without a time zone are
-        refused as the body and as one of its own values, and keys that are not text in all of these; deeper inside, sets come back as
-        lists and the others as text.
+        enums as text, tuples as lists and dataclasses as dicts. A dict with keys that are not text is
+        refused; a set, a Decimal and a datetime without a time zone are as the body and as one of its own values; deeper inside, sets
+        come back as lists and the others as text.
         ``partitions`` divides the topic into that many parts, each in its own slot. It is stored; later calls can omit it."""
         if words or name is MISSING:
             refuse_others(BaseClient.topic, self, OF_TOPIC, words=words)
