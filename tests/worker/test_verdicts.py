@@ -279,6 +279,10 @@ async def awaited_choice(job: Any, fault: Exception) -> int:
         ((), r"retry: \(\); give a duration, a BackOff, an exception or a tuple of them, "),
         ((ConnectionError, "2s"), "give a duration, a BackOff, an exception or a tuple of them, "),
         ([ConnectionError], "give a duration, a BackOff, an exception or a tuple of them, "),
+        (tarry.Retry, r"retry: Retry is what a function raises for one job, .*retry=ConnectionError, .*BackOff"),
+        (tarry.Bury, "retry: Bury is what a function raises for one job"),
+        ((ConnectionError, tarry.Snooze), "retry: Snooze is what a function raises for one job"),
+        ({tarry.JobDied: "2s"}, "retry: JobDied is what a function raises for one job"),
     ],
 )
 def test_a_retry_that_would_fail_at_the_first_failure_is_refused(retry: Any, words: str) -> None:

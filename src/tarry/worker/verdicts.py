@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Never
@@ -105,6 +105,7 @@ Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exceptio
 PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException], ...]
 """A policy, as users may write it."""
 DEFAULT_BACK_OFF = BackOff()
+_NEVER_RETRIED = (Snooze, Bury, JobDied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +142,12 @@ def check_policy(policy: PolicyLike | None) -> Policy:
         duration_us(policy, "retry")
         return BackOff(first=policy, factor=1, longest=policy, jitter=0)
     if isinstance(policy, Mapping):
-        for kind, delay in policy.items():
-            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                raise BadInput(f"retry: {kind!r} is not a type of exception.")
-            if delay is not None and not isinstance(delay, BackOff):
-                duration_us(delay, "retry")
+        _check_map(policy)
         return policy
     if isinstance(policy, BackOff):
         return policy
     kinds = policy if isinstance(policy, tuple) else (policy,)
+    _refuse_verdicts(kinds, (Retry, *_NEVER_RETRIED))
     if kinds and all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         return _retry_only(kinds)
     if isinstance(policy, type):
@@ -163,6 +161,24 @@ def check_policy(policy: PolicyLike | None) -> Policy:
         )
     _check_function(policy)
     return policy
+
+
+def _check_map(policy: Mapping[Any, Any]) -> None:
+    for kind, delay in policy.items():
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise BadInput(f"retry: {kind!r} is not a type of exception.")
+        if delay is not None and not isinstance(delay, BackOff):
+            duration_us(delay, "retry")
+    _refuse_verdicts(policy, _NEVER_RETRIED)
+
+
+def _refuse_verdicts(kinds: Iterable[Any], verdicts: tuple[type[Exception], ...]) -> None:
+    for kind in kinds:
+        if isinstance(kind, type) and issubclass(kind, verdicts):
+            raise BadInput(
+                f"retry: {kind.__name__} is what a function raises for one job, whatever retry= says; give the exceptions that are retried, "
+                'such as retry=ConnectionError, or how long to wait, such as retry="2s" or retry=tarry.BackOff(first="2s").'
+            )
 
 
 def _retry_only(kinds: tuple[Any, ...]) -> Policy:
