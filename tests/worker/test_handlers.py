@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypedDict
 
 import msgspec
@@ -155,6 +155,16 @@ class CalledGenerator:
         yield job
 
 
+@wraps(generator)
+def logged(job: Any) -> Any:
+    return generator(job)
+
+
+@wraps(async_generator)
+async def logged_async(job: Any) -> Any:
+    return async_generator(job)
+
+
 LAZY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "coroutine": (lambda work: work(), "awaitable"),
     "generator": (lambda work: (work() for _ in "ab"), "a generator"),
@@ -209,8 +219,8 @@ def test_a_handler_that_returns_unfinished_work_fails(
 
 @pytest.mark.parametrize(
     "function",
-    [generator, async_generator, partial(generator), CalledGenerator()],
-    ids=["function", "async", "partial", "object"],
+    [generator, async_generator, partial(generator), CalledGenerator(), logged, logged_async],
+    ids=["function", "async", "partial", "object", "decorated", "decorated async"],
 )
 def test_a_handler_that_is_a_generator_is_refused(valkey_url: str, function: Any) -> None:
     worker, client = tarry.Worker("shop", url=valkey_url), tarry.Client(valkey_url)

@@ -24,9 +24,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def refuse_generator(function: Callable[..., Any], what: str) -> None:
-    """Raises ``BadInput`` for a function with a ``yield``. ``what`` is what it is to be, for the error."""
-    is_generator = any(map(inspect.isgeneratorfunction, _called(function)))
-    if is_generator or any(map(inspect.isasyncgenfunction, _called(function))):
+    """Raises ``BadInput`` for a function with a ``yield``, also below its decorators. ``what`` is what it is to be, for the error."""
+    called = [inspect.unwrap(one) for one in _called(function)]
+    is_generator = any(map(inspect.isgeneratorfunction, called))
+    if is_generator or any(map(inspect.isasyncgenfunction, called)):
         kind = "a generator" if is_generator else "an async generator"
         raise BadInput(
             f"{what} {name_of(function)}: it contains yield and so is {kind}, and a call of it runs none of its lines; "
