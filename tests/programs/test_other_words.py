@@ -116,6 +116,7 @@ async def perform(call: Any) -> None:
         *[(partial(queue.poll, timeout=3), TypeError, "wait=") for queue in WAITING],
         *[(partial(queue.poll_many, n=3), TypeError, "limit=") for queue in QUEUES],
         *[(partial(queue.poll_many, 3, timeout=3), TypeError, "wait=") for queue in WAITING],
+        *[(partial(getattr, one, "send_task"), AttributeError, '.add({"task": …') for one in CLIENTS],
         (lambda: given(registry.on, queue="mails"), TypeError, "topic="),
         (lambda: getattr(tarry, "shared_task"), AttributeError, "@registry.task"),  # noqa: B009  # mypy refuses it
         *[(partial(getattr, task, name), AttributeError, "options(delay=") for name in ("s", "si", "signature")],
@@ -404,8 +405,11 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
             (topic, {"push", "enqueue", "send", "put", "cancel"})
             for topic in (orders, awaited_orders, far_orders, tarry.Topic, tarry.AsyncTopic)
         ],
-        *[(client, {"queue"}) for client in (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)],
-        (tarry.Client("redis://none"), {"queue"}),
+        *[
+            (client, {"queue", "send_task"})
+            for client in (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)
+        ],
+        (tarry.Client("redis://none"), {"queue", "send_task"}),
         *[
             (
                 one,

@@ -18,6 +18,7 @@ T = TypeVar("T")
 TOPIC = 'Topic, made by client.topic("…")'
 ADD = 'add, and options(delay="5m").add for later'
 LATER = 'raise tarry.Retry(after="5m"), inside the function'
+SEND_TASK = 'the task\'s own add, or client.topic("…").add({"task": …, "args": {…}})'
 CONTROL = "client.workers() and client.set_worker_mode(…)"
 OF_MODULE = {
     "Queue": TOPIC,

@@ -28,6 +28,7 @@ from tarry.values.other_words import (
     CONTROL,
     MISSING,
     OF_HANDLERS,
+    SEND_TASK,
     HidesOtherWords,
     OtherWord,
     hide_others,
@@ -91,7 +92,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     """Handlers and tasks, until a worker includes them."""
 
     if not TYPE_CHECKING:
-        send_task = OtherWord('the task\'s own add, or client.topic("…").add({"task": …, "args": {…}})')
+        send_task = OtherWord(SEND_TASK)
         control = OtherWord(CONTROL)
         conf = OtherWord("the arguments of tarry.Worker(…)")
 
@@ -231,7 +232,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``, without it the topic of the
-        worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when the job comes.
+        worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when they are added, and when the job comes.
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
         largest holds for all. ``timeout`` and the rest are those of ``on``.
         """

@@ -15,6 +15,7 @@ from tarry.values.other_words import (
     OF_POP,
     OF_POP_MANY,
     OF_TOPIC,
+    SEND_TASK,
     TOPIC,
     HidesOtherWords,
     OtherWord,
@@ -42,6 +43,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
 
     if not TYPE_CHECKING:
         queue = OtherWord(TOPIC)
+        send_task = OtherWord(SEND_TASK)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.config.redacted}>"

@@ -16,6 +16,7 @@ from tarry.values.other_words import (
     OF_POP,
     OF_POP_MANY,
     OF_TOPIC,
+    SEND_TASK,
     TOPIC,
     HidesOtherWords,
     OtherWord,
@@ -43,6 +44,7 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
 
     if not TYPE_CHECKING:
         queue = OtherWord(TOPIC)
+        send_task = OtherWord(SEND_TASK)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.config.redacted}>"
