@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import threading
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -312,6 +313,16 @@ def test_an_argument_that_would_come_back_as_another_is_refused_unless_it_is_ann
     assert bill.body(1, at=naive, sums={7: Decimal(1)})["args"]["at"] == naive, "it comes back as it was"
 
 
+def test_an_argument_that_is_not_finite_is_named_as_that(valkey_url: str) -> None:
+    worker = tarry.Worker("shop", url=valkey_url)
+
+    @worker.task
+    def bill(price: float) -> None: ...
+
+    with pytest.raises(tarry.BadInput, match="not finite"):
+        bill.add(float("nan"))
+
+
 def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str) -> None:
     worker = tarry.Worker("shop", url=valkey_url)
 
@@ -322,8 +333,18 @@ def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str)
         remind.add()  # type: ignore[call-arg]
     with pytest.raises(tarry.BadInput, match="task remind"):
         remind.add(7, 8)  # type: ignore[call-arg]
-    with pytest.raises(tarry.BadInput, match="body"):
-        remind.add(object())  # type: ignore[arg-type]
+    for user, words in [
+        ("7", "Expected `int`, got `str` - at `$.user`"),
+        ({1: 2}, "Expected `int`, got `object`"),
+        (True, "Expected `int`, got `bool`"),
+        (object(), "Encoding objects of type object is unsupported"),
+    ]:
+        wrong: Any = user
+        for way in (remind.add, remind.new_job, remind.options(delay=1).add):
+            with pytest.raises(tarry.BadInput, match=re.escape("task remind(user: int) -> None: ") + re.escape(words)):
+                way(wrong)
+        with pytest.raises(tarry.BadInput, match=re.escape(words)):
+            asyncio.run(remind.add_async(wrong))
     with pytest.raises(tarry.BadInput, match="delay"):
         remind.options(delay="soon")
     with pytest.raises(tarry.BadInput, match="max_lateness"):

@@ -88,7 +88,7 @@ class BodyCodec(Generic[T]):
         """Refuses what would come back as something else."""
         if self._raw and flag == JSON and (problem := problem_of_json(body)) is not None:
             raise BadInput(f"body: {problem}, or a type= to the topic.")
-        if b"null" in raw and _has_nan(body):
+        if b"null" in raw and has_nan(body):
             raise BadInput("body: it contains a number that is not finite, which JSON does not have; use None or text.")
 
     def decode(self, raw: bytes, flag: int) -> T:
@@ -150,9 +150,9 @@ def _other_keys(value: Any) -> Iterator[Any]:
         yield from _other_keys(one)
 
 
-def _has_nan(body: Any) -> bool:
+def has_nan(body: Any) -> bool:
     """Whether it contains a number that JSON would silently turn into ``null``."""
-    return not math.isfinite(body) if isinstance(body, float) else any(map(_has_nan, _values_in(body)))
+    return not math.isfinite(body) if isinstance(body, float) else any(map(has_nan, _values_in(body)))
 
 
 def _values_in(value: Any) -> Iterable[Any]:

@@ -10,7 +10,7 @@
 
     a job's body   {"task": "remind", "args": {"user": 7, "text": "hi"}}
 
-Arguments are sent by name as JSON, and validated against the annotations where the task runs. Nothing is pickled, other
+Arguments are sent by name as JSON, and validated against the annotations when they are added and where the task runs. Nothing is pickled, other
 languages may add tasks, and an argument with a default may be added or removed between two releases.
 """
 
@@ -39,7 +39,7 @@ from tarry.values.other_words import (
     hint_for_options,
     refuse_others,
 )
-from tarry.verbs.codecs import problem_of_json
+from tarry.verbs.codecs import has_nan, problem_of_json
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
@@ -312,7 +312,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return NewJob(self.body(*args, **kwargs), headers=self._registry._stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature."""
+        """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature and its annotations."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
@@ -320,10 +320,15 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         for name in self._of_any_type:
             if (problem := problem_of_json(bound.arguments.get(name))) is not None:
                 raise BadInput(f"task {self.name}, argument {name}: {problem}, or annotate the argument.")
+        try:
+            self._arguments.decode(_encode(bound.arguments))
+        except (TypeError, ValueError, RecursionError) as fault:
+            if not has_nan(bound.arguments):  # else the topic's codec says so
+                raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return {"task": self.name, "args": bound.arguments}
 
     def _checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The call of a schedule as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
+        """The call of a schedule as a body. Raises ``BadInput``."""
         required = [name for name, one in self._signature.parameters.items() if one.default is one.empty]
         if missing := [name for name in required if name not in args]:
             example = ", ".join(f'"{name}": …' for name in required)
@@ -332,10 +337,6 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
             )
         body: Any = self.body
         made: dict[str, Any] = body(**args)
-        try:
-            self._arguments.decode(msgspec.json.encode(made["args"]))
-        except (TypeError, msgspec.ValidationError) as fault:
-            raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return made
 
     # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -418,6 +419,7 @@ def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
+_encode = msgspec.json.Encoder().encode
 
 
 def _decoder(name: str, signature: inspect.Signature) -> msgspec.json.Decoder[Any]:
