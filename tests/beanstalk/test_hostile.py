@@ -7,7 +7,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
@@ -16,6 +16,7 @@ from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.connection_limits import HEAD_S, UNREAD_S, FileShares, PortLimits
+from tarry.programs.serving.turns import MOST_IN_A_TURN
 from tarry.verbs import tokens
 from until import until
 
@@ -239,3 +240,24 @@ def test_refused_commands_leave_turns_to_others(guarded: tuple[Beanstalk, bytes]
     until(lambda: any(one.is_busy for one in service.server._connections))
     assert other(auth) == b"AUTHORIZED"
     assert service.server.state.commands["use"] < 5000
+
+
+def test_few_commands_without_a_token_are_refused_in_a_turn(guarded: tuple[Beanstalk, bytes]) -> None:
+    """However many connections send them: those that wait to be accepted wait for turns."""
+    service, auth = guarded
+    commands, loop, counted = service.server.state.commands, service.running.loop, [0]
+
+    def count_turns() -> None:
+        counted.append(commands["use"])
+        if counted[-1] < 5000:
+            loop.call_soon(count_turns)
+
+    with ExitStack() as stack:
+        flooding = [stack.enter_context(Bean(service.port)) for _ in range(3 * MOST_IN_A_TURN)]
+        service.running.call(count_turns)
+        for one in flooding:
+            one.send(b"use a\r\n" * 1000)
+        with Bean(service.port) as other:
+            assert other(auth) == b"AUTHORIZED"
+        until(lambda: counted[-1] >= 5000)
+    assert max(after - before for before, after in pairwise(counted)) <= MOST_IN_A_TURN

@@ -11,7 +11,8 @@ import pytest
 
 from service.test_upgrade_offers import Connection, request
 from tarry.programs.service.paced_input import MOST_KEPT
-from tarry.programs.serving.connection_limits import MOST_IN_A_TURN, FileShares, PortLimits, connection_of
+from tarry.programs.serving.connection_limits import FileShares, PortLimits, connection_of
+from tarry.programs.serving.turns import CROWDED_TURNS, MOST_IN_A_TURN
 
 pytestmark = pytest.mark.anyio
 MOST_TURNS = 10_000
@@ -93,6 +94,57 @@ async def test_a_new_client_waits_for_one_request_of_each_stranger_at_most(limit
     await turns_until(1, new)
     assert sum(stranger.begun for stranger in strangers) - before <= len(strangers) + 4 * MOST_IN_A_TURN
     for client in (*strangers, new):
+        await client.end()
+
+
+@pytest.mark.parametrize("more", [b"Authorization: Bearer x\r\n", b"cookie: tarry=x\r\n"])
+async def test_while_connections_are_admitted_requests_without_a_token_leave_them_the_turns(
+    limits: PortLimits, more: bytes
+) -> None:
+    """uvloop accepts one a turn: who waits behind two thousand others waits for two thousand turns."""
+    strangers = [Client(limits) for _ in range(10 * MOST_IN_A_TURN)]
+    for stranger in strangers:
+        stranger.protocol.data_received(request("GET", "/a") * 60)
+    admitted, begun = [Client(limits)], list[int]()
+    for _ in range(10 * CROWDED_TURNS):
+        admitted.append(Client(limits))
+        await asyncio.sleep(0)
+        begun.append(sum(stranger.begun for stranger in strangers))
+    assert begun[-1] - begun[2] <= 10, "one in every fourth turn"
+    known, turns = admitted[0], 0
+    known.protocol.data_received(request("GET", "/trusted", more=more))
+    while not known.begun:
+        admitted.append(Client(limits))
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns <= 2, "what shows a token waits for nothing that shows none"
+    await turns_until(len(strangers), *strangers)
+    for client in (*strangers, *admitted):
+        await client.end()
+
+
+async def test_a_body_in_the_read_of_its_head_comes_before_an_early_answer(limits: PortLimits) -> None:
+    early, admitted = Client(limits), list[Client]()
+    early.protocol.data_received(request("POST", "/early", b"12"))
+    while not early.answers:
+        admitted.append(Client(limits))
+        await asyncio.sleep(0)
+    assert not early.wire.closed
+    for client in (early, *admitted):
+        await client.end()
+
+
+async def test_a_request_that_waits_for_its_turn_makes_room_after_silent_ones(limits: PortLimits) -> None:
+    limits = PortLimits(FileShares(MOST_IN_A_TURN + 2))
+    strangers = [Client(limits) for _ in range(MOST_IN_A_TURN + 1)]
+    for stranger in strangers:
+        stranger.protocol.data_received(request("GET", "/a"))
+    silent = Client(limits)
+    assert not strangers[-1].begun
+    new = Client(limits)
+    assert (silent.wire.closed, strangers[-1].wire.closed) == (True, False)
+    await turns_until(len(strangers), *strangers)
+    for client in (*strangers, silent, new):
         await client.end()
 
 

@@ -116,10 +116,12 @@ class Connection:
         for part in parts:
             if part and not self.wire.closed:
                 self.protocol.data_received(part)
-            turns = 0
-            while turns < 3 or (self.wire.paused and turns < 30):
+            left = 3
+            for _ in range(40):
                 await asyncio.sleep(0)
-                turns += 1
+                left = 3 if self.protocol._input._kept else left - 1  # bytes that wait for their turn
+                if not left:
+                    break
 
     async def end(self) -> None:
         self.protocol.connection_lost(None)

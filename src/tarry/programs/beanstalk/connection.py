@@ -33,6 +33,10 @@ Found = tuple[BeanstalkCommand | bytes, bytes]
 """A command and its body, or the reply to what is no command."""
 
 
+def _is_auth(command: BeanstalkCommand | bytes) -> bool:
+    return isinstance(command, BeanstalkCommand) and command.name == "auth"
+
+
 class ConnectionHost(Protocol):
     """The server, as far as its connections know it."""
 
@@ -143,6 +147,8 @@ class Connection(asyncio.Protocol):
         try:
             while found is not None and not self.transport.is_closing():
                 command, body = found
+                if not self.is_authorized:  # a refusal takes no wait: thousands of them would stop all others
+                    await self._server.limits.turns.turn(shows_token=_is_auth(command))
                 if isinstance(command, bytes):
                     reply, found = command, None
                 else:
@@ -157,10 +163,6 @@ class Connection(asyncio.Protocol):
                 self.transport.write(reply)
                 if not self._writable.is_set():
                     await self._writable.wait()
-                if not self.is_authorized:
-                    await asyncio.sleep(
-                        0
-                    )  # a refusal takes no wait: thousands of them in one read would stop all others
                 found = found or self._next()
         finally:
             self._task = None

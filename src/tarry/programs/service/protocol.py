@@ -47,7 +47,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._open = OpenRequests(self, self._limits)
-        self._input = PacedInput(self, self._open, self._limits.turns)
+        self._input = PacedInput(self, self._open, self._limits)
         self._is_surplus = not self._limits.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -21,11 +21,11 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from enum import Enum
-from itertools import islice
 from typing import Any, Protocol
 
 from tarry.programs.serving.listener import max_file_number
 from tarry.programs.serving.problems import TooManyConnections, TooSlow
+from tarry.programs.serving.turns import Turns
 
 HEAD_S = 10.0
 """How long a head may take, and a connection until its token where beanstalkd's clients need one."""
@@ -43,8 +43,6 @@ IDLE_S = 75
 """How long an HTTP connection is kept between two requests."""
 LOOK_S = 1.0
 """How often a port looks at its connections."""
-MOST_IN_A_TURN = 16
-"""How many requests of connections that were never authorized begin in one turn of the loop."""
 MOST_SURPLUS = 16
 """How many connections for which there is no room are kept all the same: one may be a health check."""
 
@@ -96,46 +94,6 @@ class _Seen:
         self.unread, self.unread_since = 0, now
 
 
-class Stranger(Protocol):
-    """A connection that was never authorized, and has sent something."""
-
-    def work(self) -> None: ...
-
-
-class Turns:
-    """The turns of the loop, and the strangers that wait for theirs: so many in each, the longest waiting first."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[Stranger, None] = {}
-        self._left = MOST_IN_A_TURN
-        self._timer: asyncio.Handle | None = None
-        """The begin of the next turn, while somebody works or waits."""
-
-    def take(self, stranger: Stranger) -> None:
-        """Lets it work, now or in a later turn."""
-        if not self._left:
-            self._waiting[stranger] = None
-            return
-        self._count()
-        stranger.work()
-
-    def wait_for(self, stranger: Stranger) -> None:
-        """Lets it work in a later turn."""
-        self._waiting[stranger] = None
-        self._count(0)
-
-    def _count(self, workers: int = 1) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_soon(self._begin_next)
-        self._left -= workers
-
-    def _begin_next(self) -> None:
-        self._timer, self._left = None, MOST_IN_A_TURN
-        for stranger in list(islice(self._waiting, MOST_IN_A_TURN)):
-            del self._waiting[stranger]
-            self.take(stranger)
-
-
 class PortLimits:
     """The connections of one port."""
 
@@ -166,6 +124,7 @@ class PortLimits:
             self._evict(next(iter(self._surplus)))
         (self._strangers[False] if has_room else self._surplus)[connection] = None
         self._seen[connection] = _Seen(loop.time())
+        self.turns.note_admission()
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look_again, loop)
         return has_room
@@ -185,7 +144,8 @@ class PortLimits:
             strangers.pop(connection, None)
 
     def note_stranger(self, connection: PortConnection, *, is_open: bool) -> None:
-        """A connection that is not authorized has sent something, or its answer was sent; ``is_open``: a request is open."""
+        """A connection that is not authorized has sent something, or its answer was sent; ``is_open``: a request is open, or waits
+        for its turn."""
         if connection in self._seen and connection not in self._surplus:
             self.authorize(connection)
             self._strangers[is_open][connection] = None
