@@ -143,6 +143,32 @@ def test_a_worker_whose_subscription_ends_without_its_notice_keeps_its_jobs(
         proxy.close()
 
 
+def test_a_worker_whose_waiting_connections_all_end_without_its_notice_keeps_its_jobs(
+    own_scene: tuple[Scene, ServerProcess], tmp_path: Path
+) -> None:
+    """Its handler runs for long, so it neither pops nor finishes nor renews: only what it asks by itself shows that it lives."""
+    scene, running = own_scene
+    proxy = Proxy(tmp_path, running.address)
+    try:
+        scene.start_known()
+        half = scene.start_known(TARRY_URL=proxy.url())
+        hold_in(scene, half)
+        taken, channel = len(scene.journal()), channel_of(scene, half)
+        proxy.half_open = True
+        for _ in range(3):
+            for client in blocked(scene):
+                scene.raw.client_kill_filter(_id=client)
+            scene.raw.client_kill_filter(_type="pubsub")
+            until(
+                lambda: scene.raw.pubsub_numsub(channel)[0][1],
+                "it has seen that it is missed, and has subscribed again",
+            )
+        scene.until_looked()
+        assert len(scene.journal()) == taken
+    finally:
+        proxy.close()
+
+
 def test_jobs_come_back_when_the_observers_die_with_their_worker(scene: Scene) -> None:
     """Nobody is told: one that stands by sees it."""
     started = [scene.start_known() for _ in range(5)]

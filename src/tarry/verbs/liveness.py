@@ -12,6 +12,7 @@ A process whose subscription alone has ended lives. So it is asked before it is 
 
     blocked connection   BLPOP holder_channel        the server itself hands it the token: also while the process stands still
     pop, finish, touch   see that the topic misses their holder, and note that it lives (lua/lib/missed.lua)
+    is_asked             by which a process that holds jobs sees the token itself, every 0.2 s
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tarry.core.requests import Reply, ScriptCall
+from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import HOLDER_PARTS, holder_channel, holder_keys
 
@@ -63,6 +64,11 @@ def withdraw(namespace: str, holder: bytes, *, only_absent: bool = False) -> Scr
     """Says that nobody need look for a process any more. With ``only_absent``: unless it has been seen again."""
     args = (holder, holder_channel(namespace, b""), b"1" if only_absent else b"0")
     return ScriptCall(WITHDRAW, holder_keys(namespace), args, bool)
+
+
+def is_asked(namespace: str, holder: bytes) -> Command[bool]:
+    """Whether a process is asked whether it lives, and has not answered."""
+    return Command((b"EXISTS", holder_channel(namespace, holder)), bool)
 
 
 def find_absent(namespace: str, observer: bytes) -> ScriptCall[ObserverAnswer]:

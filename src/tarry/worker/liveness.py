@@ -8,7 +8,8 @@ the server sees its connection end, otherwise after their time to run.
 A thread of its own keeps the process subscribed to its channel, and a handler that blocks the event loop does not hinder it. When the
 subscription is lost, the thread makes it again, and meanwhile asks the server not to miss it. If neither works for half of the grace,
 the worker takes no new jobs until one does. The jobs that it has in hand may then be handed out again, and its own finish be refused.
-The thread also has a connection that is blocked: there it is asked when its subscription has ended without its notice.
+The thread also has a connection that is blocked: there it is asked when its subscription has ended without its notice. Both may have
+ended so, as when a router forgets what is silent: as long as it holds jobs, it also looks itself whether it is asked.
 tarry.verbs.liveness has the protocol.
 """
 
@@ -34,7 +35,7 @@ from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused
 from tarry.connections.wake_event import SocketWakeEvent
 from tarry.core.patience import RetryDelay
-from tarry.core.requests import Operation, ScriptCall
+from tarry.core.requests import Command, Operation, ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
@@ -49,6 +50,8 @@ LINGER_S = 0.5
 """So long after its last job a worker is idle. With jobs that come faster it says nothing between them."""
 REPEAT_S = 5.0
 """A busy worker says so again, in case that the observers have died, or that the server has forgotten it."""
+ASKED_EVERY_S = 0.2
+"""How often a busy worker looks whether it is asked, unless it has just popped: twice between the question and the last look."""
 RETRY_S = 0.1
 OUTAGE_S = 1.0
 """An outage that is shorter is not logged."""
@@ -102,6 +105,7 @@ class Liveness:
         self._popped_at = -math.inf
         self._announce_at = math.inf
         self._look_at = math.inf
+        self._asked_at = 0.0
         self.on_uncertain: Callable[[bool], None] = lambda uncertain: None
         """Called in the event loop: whether others may take it for dead. Then it must not take new jobs."""
 
@@ -227,12 +231,28 @@ class Liveness:
             self._look()
         if self._subscribed:
             self._listen()
+            self._answer_if_asked()
         due = [self._look_at]
         if self._subscribed:
             due.append(self._announce_at)
+            if self._busy:
+                due.append(self._asks_at)
         if self._busy:
             due.append(max(self._popped_at, time.monotonic()) + LINGER_S)
         return max(min(due) - time.monotonic(), 0.0)
+
+    @property
+    def _asks_at(self) -> float:
+        return max(self._popped_at, self._asked_at) + ASKED_EVERY_S
+
+    def _answer_if_asked(self) -> None:
+        """Looks for the question itself, in case that the connection is gone over which it would come."""
+        if self._busy and self._known and self._asks_at <= time.monotonic():
+            self._asked_at = time.monotonic()
+            if self._ask(liveness.is_asked(self._namespace, self._holder)):
+                self._withdraw()
+                self._outdated = True  # the server knows no subscription of it
+                self._wake_up()
 
     def _listen(self) -> None:
         """Keeps a connection blocked, by which it is asked whether it lives."""
@@ -360,7 +380,7 @@ class Liveness:
                 logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", missed.name, topic, refusal)
         return worst_of(answers)
 
-    def _ask(self, call: ScriptCall[T]) -> T:
+    def _ask(self, call: ScriptCall[T] | Command[T]) -> T:
         """Sends a call once. An outage is for others to log, and a later try is this thread's."""
         return _value_of(*self._client.engine.runner.send_batch([call]))
 
