@@ -112,10 +112,9 @@ NO_LOGIN = (
     "password as %40 %2F %3F %23."
 )
 NEEDLESS_LOGIN = (
-    "The server's default user has no password, and the URL has one and no user; take it out of the URL, or, if it is another user's, write "
-    "redis://USER:PASSWORD@host."
+    "The URL has a password and no user, and the server's default user has no password or is switched off; write "
+    "redis://USER:PASSWORD@host, or take the password out of the URL."
 )
-"""The server says the same when its default user is switched off."""
 CERTIFICATE_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 ONE_DATABASE = "A Cluster has one database, or with Valkey 9 as many as its `cluster-databases` says; leave its number out of the URL"
 _WRONG_KIND_TEXTS = {
