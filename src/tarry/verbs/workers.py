@@ -44,6 +44,7 @@ class WorkerTopic(Struct, frozen=True):
     for each task whose jobs it has put back lately, because it does not know the task; ``unknown_tasks`` are their names. ``max_attempts`` are those of the
     handlers that say it; ``None`` is no limit. ``longest_ms``: for how long it had a job of each handler at most, from its pop
     to its end, in the last hour (at least half an hour). ``own_slots``: so many of its slots no other topic of the worker takes.
+    ``takes_any_body``: it has one handler for all jobs, whatever their bodies say, and no tasks.
     """
 
     name: str
@@ -56,6 +57,7 @@ class WorkerTopic(Struct, frozen=True):
     max_attempts: dict[str, int | None] = {}
     longest_ms: dict[str, int] = {}
     own_slots: int = 0
+    takes_any_body: bool = False
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
         """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""

@@ -121,6 +121,7 @@ class WorkerReports:
                     max_attempts=_max_attempts_of(self._handlers[consumer.topic.name]),
                     longest_ms=_longest_of(consumer, self._handlers[consumer.topic.name]),
                     own_slots=consumer.own_slots,
+                    takes_any_body=consumer.only_target is not None,
                 )
                 for consumer, jobs in running
             ],
