@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -12,19 +10,23 @@ from typing import Any
 from msgspec import MsgspecError
 
 from tarry.errors import BadInput, BodyError
-from tarry.programs.serving.forecast import Forecast, WaitingJob, forecast_topic
-from tarry.values.durations import moment_us
+from tarry.programs.serving.forecast import Forecast, Partition, forecast_topic
+from tarry.programs.serving.pop_order import WaitingJob
+from tarry.values.durations import as_datetime, moment_us
 from tarry.verbs.jobs.job_values import JobInfo, head_of
-from tarry.verbs.jobs.schedule_info import Schedule
+from tarry.verbs.jobs.partitions import partition_of_name
+from tarry.verbs.jobs.schedule_info import Schedule, contents_of, missed_by
 from tarry.verbs.jobs.stats import DueSoon, Stats
+from tarry.verbs.schedules.fire import MOST_MISSED
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
 
 SPAN = timedelta(minutes=5)
-MOST_MISSED = 1000
-"""So many missed occurrences of a schedule are made up for, and no more are looked at."""
+MOST_OF_ONE, MOST_OCCURRENCES = 500, 1000
+"""So many occurrences of a schedule, and of all, are looked at for a forecast."""
 MOST_BY_CALENDAR = 5000
 """So many occurrences by calendar are computed for the next hour of a topic."""
+SHORTEST_BY_CALENDAR = timedelta(seconds=1)
 MINUTE, MICROSECOND = timedelta(minutes=1), timedelta(microseconds=1)
 
 
@@ -32,22 +34,26 @@ def forecast_of(
     stats: Stats, due: Sequence[DueSoon[Any]], schedules: Sequence[Schedule], workers: Sequence[WorkerInfo]
 ) -> Forecast:
     """The forecast of the next five minutes."""
-    parts = [(part, [_waiting(job) for job in part.jobs]) for part in due]
-    occurrences = [one for schedule in schedules for one in _occurrences(schedule, stats)]
-    if len(parts) == 1:
-        parts[0][1].extend(occurrences)
-    elif occurrences:  # of a partition, but not of each: their share of a limit is not counted
-        free = replace(due[0], rate=(0, 0, 0), concurrency=0, reserved=0, expired=0, within=0, jobs=())
-        parts.append((free, occurrences))
+    occurrences: list[list[WaitingJob]] = [[] for _ in due]
+    more, left = [0] * len(due), MOST_OCCURRENCES
+    for schedule in schedules:
+        place = partition_of_name(schedule.id.encode(), len(due))
+        found, others = _occurrences(schedule, due[place], min(left, MOST_OF_ONE))
+        occurrences[place] += found
+        more[place] += others
+        left -= len(found)
+    jobs = [[_waiting(job) for job in part.jobs] for part in due]
+    parts = [Partition(*facts) for facts in zip(due, map(list.__add__, jobs, occurrences), more, strict=True)]
     return forecast_topic(SPAN, stats, parts, workers)
 
 
 def _waiting(job: JobInfo[Any]) -> WaitingJob:
+    due_us, task = moment_us(job.due) if job.due else 0, _task_of(job)
     try:
-        latest = head_of(job).max_lateness_us or 0
+        head = head_of(job)
     except BodyError:
-        latest = 0
-    return WaitingJob(moment_us(job.due) if job.due else 0, _task_of(job), latest)
+        return WaitingJob(due_us, task)
+    return WaitingJob(due_us, task, head.max_lateness_us or 0, head.priority)
 
 
 def _task_of(job: Any) -> str | None:
@@ -58,14 +64,26 @@ def _task_of(job: Any) -> str | None:
         return None
 
 
-def _occurrences(schedule: Schedule, stats: Stats) -> list[WaitingJob]:
-    if schedule.next is None or schedule.damaged:
-        return []
+def _occurrences(schedule: Schedule, part: DueSoon[Any], most: int) -> tuple[list[WaitingJob], int]:
+    """Its occurrences if it fires as soon as it can: not in a pause. At most so many, and how many there may be beyond these."""
+    until = as_datetime(part.now_us) + SPAN
+    fires = min(as_datetime(max(part.now_us, part.paused_us)), until)
+    if schedule.next is None or schedule.damaged or schedule.next > until:
+        return [], 0
     task = _task_of(schedule)
-    return [
-        *(WaitingJob(moment_us(at), task, 0, True, schedule.missed != "skip") for at in _missed(schedule, stats.now)),
-        *(WaitingJob(moment_us(at), task, 0, True) for at in _between(schedule, stats.now, stats.now + SPAN)),
-    ]
+    try:
+        head = contents_of(schedule)
+        lateness, priority = head.max_lateness_us or 0, head.priority
+    except BodyError:
+        lateness = priority = 0
+    moments = _missed(schedule, fires, most)
+    moments += islice(_between(schedule, fires, until), most - len(moments))
+    found = [WaitingJob(moment_us(at), task, lateness, priority, from_schedule=True) for at in moments]
+    if len(moments) < most:
+        return found, 0
+    last = max(moments, default=fires)
+    unread = 0 if moments else MOST_MISSED if schedule.missed == "all" else 1
+    return found, unread + (until - last) // (schedule.every or SHORTEST_BY_CALENDAR) + 1
 
 
 def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -> tuple[list[int], bool]:
@@ -75,7 +93,7 @@ def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -
     for schedule in schedules:
         if schedule.next is None or schedule.damaged or schedule.next > until:
             continue
-        counts[0] += sum(1 for _ in _missed(schedule, now))
+        counts[0] += len(_missed(schedule, now))
         if schedule.every is not None:
             before = (
                 (now - schedule.next) // schedule.every if schedule.next <= now else -1
@@ -93,19 +111,21 @@ def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -
     return counts, True
 
 
-def _missed(schedule: Schedule, now: datetime) -> Iterator[datetime]:
-    """The occurrences up to now that the next pop makes up for: the last one, or all."""
-    if schedule.next is None or schedule.next > now:
-        return iter(())
-    if schedule.missed != "all" and schedule.every is not None:
-        return iter((now - (now - schedule.next) % schedule.every,))
-    found = islice(_between(schedule, schedule.next - MICROSECOND, now), MOST_MISSED)
-    return found if schedule.missed == "all" else iter(deque(found, 1))
+def _missed(schedule: Schedule, moment: datetime, most: int = MOST_MISSED) -> list[datetime]:
+    """The occurrences up to a moment that it makes up for then: none, the last one, or all, of these the first ones."""
+    try:
+        return missed_by(schedule, moment, most) if schedule.next is not None and schedule.next <= moment else []
+    except BadInput:  # this machine does not know its time zone
+        return []
 
 
 def _between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
     """The occurrences after a moment and up to another, computed one by one: most schedules have none."""
-    at = schedule.next
+    at, every = schedule.next, schedule.every
+    if at is not None and every is not None:
+        first = at + max((after - at) // every + 1, 0) * every
+        yield from (first + n * every for n in range((until - first) // every + 1))
+        return
     while at is not None and at <= until:
         if at > after:
             yield at

@@ -3,27 +3,27 @@
     what is due soon, schedules, live workers  ──▶  forecast_topic  ──▶  Forecast(waiting, certain, at_most, reason, sentence)
 
 ``certain``: so many hand-outs at least, as long as the workers live that are known now, and no job takes longer than the longest that
-they report of the last hour; whatever is added meanwhile. If the length of a waiting task is not known, a slot that is free now
-counts for one job. ``at_most``: so many of the jobs that wait, and of the schedules' occurrences, if each slot were free at once.
-Both are exact where no handler's length matters. Where nothing is certain, the first of five reasons that is true says why. A
-task that a worker does not know does not run there: its jobs are not certain.
+they report of the last hour; whatever is added meanwhile. ``at_most``: so many of the jobs that wait, and of the schedules'
+occurrences, if each slot were free at once. Where nothing is certain, the first of five reasons that is true says why. A task that a
+worker does not know does not run there: its jobs are not certain.
 
-Why it holds: at any moment either all jobs that may run have been handed out, or all slots are busy, and each of these was taken within
-the longest time L that a job takes. So the hand-outs N(t) are at least min(may run(t), N(t − L) + slots), as if each job took L. A job
-that may become too late, or an occurrence that needs a pop at its moment, is only counted where that schedule lets it not wait.
+Why it holds: until the last free slot is taken, jobs come in the pop order, which is played in advance (pop_order.py). So if the slots and
+the concurrency limit suffice for all that come, both numbers are exact; else one job for each is certain. Where the longest time L
+that a job takes is known, more are: at any moment either all jobs that may run have been handed out, or all slots are busy, and each of
+these was taken within L. So the hand-outs N(t) are at least min(may run(t), N(t − L) + slots), as if each job took L. That counts only a
+job that cannot become too late in this time, and an occurrence at whose moment a consumer waits.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import heapify, heapreplace
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tarry.programs.serving.conditions import span_text
+from tarry.programs.serving.pop_order import FAR, RateLeft, WaitingJob, hand_outs
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.stats import DueSoon, Stats
@@ -35,20 +35,18 @@ MOST_READ = 500
 """So many jobs of a partition are looked at; the others are not certain."""
 MILLISECOND_US = 1000
 SETTLE_US = 100 * MILLISECOND_US
-"""Between the end of a handler and the next hand-out: the job is finished, and the next one popped."""
-FAR = math.inf
+"""Between the end of a handler and the next hand-out: the job is finished, and the next one popped. A job of an unknown task is put
+back within this time, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingJob:
-    """A job that waits, or an occurrence of a schedule: when it is due, its task, and how late it may be handed out (0: any)."""
+class Partition:
+    """A partition: its limits, the jobs that are due soon and were read, with the schedules' occurrences, and how many ``more`` of these
+    there may be."""
 
-    due_us: int
-    task: str | None
-    max_lateness_us: int = 0
-    from_schedule: bool = False
-    is_sure: bool = True
-    """Not of an occurrence that was missed, and is perhaps not made up for."""
+    due: DueSoon[Any]
+    jobs: Sequence[WaitingJob]
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +78,20 @@ class _Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A job that every worker knows, from when on it may be handed out, and until when."""
-
-    opens_us: int
-    ends_us: float
-    from_schedule: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
-    """The facts of a partition. ``doomed`` jobs are too late already."""
+    """The facts of a partition. ``doomed`` jobs are too late already, and ``unread`` ones were not looked at. ``sure`` are known to
+    every worker; ``played`` of them come while slots are free, and the concurrency limit leaves ``free`` places. No job that is not sure may
+    run if ``is_whole``."""
 
     due: DueSoon[Any]
     waiting: int
     doomed: int
+    unread: int
     at_most: int
-    candidates: list[_Candidate]
+    sure: list[WaitingJob]
+    played: int
+    free: int
+    is_whole: bool
     paused: bool
     unknown: tuple[str, ...]
 
@@ -117,155 +112,110 @@ class _Places:
 
 
 def forecast_topic(
-    span: timedelta,
-    stats: Stats,
-    parts: Sequence[tuple[DueSoon[Any], Sequence[WaitingJob]]],
-    workers: Sequence[WorkerInfo],
+    span: timedelta, stats: Stats, partitions: Sequence[Partition], workers: Sequence[WorkerInfo]
 ) -> Forecast:
-    """The forecast from what is due soon in each partition, and the jobs of it that were read, with the schedules' occurrences."""
+    """The forecast from what is due soon in each partition."""
     serving = [
         (worker, one) for worker in workers if worker.takes_jobs for one in worker.topics if one.name == stats.topic
     ]
     topics = [one for _, one in serving]
     span_us = round(span.total_seconds() * 1e6)
-    found = [_read_part(part, jobs, topics, span_us) for part, jobs in parts]
     handlers = {name for one in topics for name in one.handlers}
-    tasks = {job.task for _, jobs in parts for job in jobs} & {None, *handlers}
-    slots = _slots(serving, tasks, sum(part.reserved for part, _ in parts))
-    certain = _certain(found, slots, span_us) if topics else 0
-    waiting, at_most = sum(one.waiting for one in found), sum(one.at_most for one in found)
+    tasks = {job.task for part in partitions for job in part.jobs}
+    slots = _slots(serving, tasks & {None, *handlers}, sum(part.due.reserved for part in partitions))
+    known = {task for task in tasks if all(_runs(one, task) for one in topics)}
+    possible = {task for task in tasks if not topics or any(_runs(one, task) for one in topics)}
+    found = [_read_part(part, known, possible, span_us, slots.at_once + 1) for part in partitions]
+    played, at_most = sum(one.played for one in found), sum(one.at_most for one in found)
+    certain = min(slots.at_once, sum(min(one.played, one.free) for one in found)) if topics else 0
+    if topics and certain == played and all(one.is_whole for one in found):
+        at_most = certain
+    elif topics and slots.length_us != FAR and (len(found) == 1 or not any(one.has_limit for one in found)):
+        certain = max(certain, _count_again(found, slots, span_us))
+    waiting = sum(one.waiting for one in found)
     reason = None if certain or not waiting else _reason(found, topics, stats, slots)
     sentence = _sentence(span, waiting, certain, at_most, reason, found, topics, slots)
     return Forecast(span, waiting, certain, at_most, reason, sentence)
 
 
-def _read_part(part: DueSoon[Any], jobs: Sequence[WaitingJob], topics: Sequence[WorkerTopic], span_us: int) -> _Part:
-    ends = part.now_us + span_us
-    opens = max(part.now_us, part.paused_us)
-    latest = {job: job.due_us + (job.max_lateness_us or part.max_lateness_us or FAR) for job in jobs}
-    alive = [job for job in jobs if max(job.due_us, opens) <= latest[job]]
-    known = [job for job in alive if _is_known(job, topics)]
-    possible = [job for job in alive if _may_run(job, topics)]
-    unread = max(part.within - sum(not job.from_schedule for job in jobs), 0)
-    last = max((job.due_us for job in jobs if not job.from_schedule), default=part.now_us)
-    earliest = sorted(
-        [*(max(job.due_us, opens) for job in possible), *[max(last, opens)] * unread, *[opens] * part.expired]
-    )
-    candidates = [
-        _Candidate(max(job.due_us, opens), latest[job], job.from_schedule) for job in known if _is_sure(job, part)
-    ]
-    if part.rate[0] and (len(known) < len(alive) or unread or part.expired):
-        candidates = []  # those jobs spend of the rate for a moment
-    unsure = sum(job.from_schedule and not _is_sure(job, part) and not _is_limited(part) for job in alive)
+def _read_part(
+    part: Partition, known: Container[str | None], possible: Container[str | None], span_us: int, most: int
+) -> _Part:
+    due, rate = part.due, RateLeft(part.due)
+    opens, ends = max(due.now_us, due.paused_us), due.now_us + span_us
+    alive = [job for job in part.jobs if max(job.due_us, opens) <= job.latest(due)]
+    sure = [job for job in alive if job.task in known]
+    may_run = sorted(max(job.due_us, opens) for job in alive if job.task in possible)
+    unread = max(due.within - sum(not job.from_schedule for job in part.jobs), 0) + part.more
+    others = unread + due.expired if opens <= ends else 0
+    at_most = sum(at <= ends for at in _handed_out(due, may_run)) + others
+    is_whole = len(sure) == len(may_run) and not others
+    if 0 < rate.interval_us < SETTLE_US and (len(sure) < len(alive) or others):
+        sure, is_whole = [], False  # jobs of unknown tasks spend of the rate until they are put back
     return _Part(
-        due=part,
-        waiting=len(alive) - unsure + unread,
-        doomed=len(jobs) - len(alive),
-        at_most=sum(at <= ends for at in _handed_out(part, earliest)),
-        candidates=candidates,
-        paused=part.paused_us > ends,
-        unknown=tuple(dict.fromkeys(job.task for job in alive if job.task is not None and not _is_known(job, topics))),
+        due=due,
+        waiting=len(alive) + unread,
+        doomed=len(part.jobs) - len(alive),
+        unread=unread,
+        at_most=min(at_most, rate.allowed(opens, ends)) if rate.interval_us else at_most,
+        sure=sure,
+        played=hand_outs(due, sure, ends, most),
+        free=max(due.concurrency - due.reserved, 0) if due.concurrency else len(sure),
+        is_whole=is_whole,
+        paused=due.paused_us > ends,
+        unknown=tuple(dict.fromkeys(job.task for job in alive if job.task is not None and job.task not in known)),
     )
 
 
-def _is_limited(part: DueSoon[Any]) -> bool:
-    return bool(part.rate[0] or part.concurrency)
-
-
-def _is_sure(job: WaitingJob, part: DueSoon[Any]) -> bool:
-    """Whether the job is there, or becomes one at its moment."""
-    if not job.from_schedule:
-        return True
-    if not job.is_sure or _is_limited(part):  # a schedule fires at a pop, which a limit may put off
-        return False
-    return part.paused_us <= part.now_us or job.due_us > part.paused_us  # several in a pause may become one
-
-
-def _certain(parts: Sequence[_Part], slots: _Slots, span_us: int) -> int:
-    """How many hand-outs are certain."""
-    if len(parts) > 1 and any(part.has_limit for part in parts):
-        # which partition a slot goes to changes what is left of its limit: each slot that is free now counts once
-        counts = [
-            _count(part.due, part.candidates, _concurrency(part.due, slots), span_us)
-            for part in parts
-            if part.has_limit
-        ]
-        counts += [
-            len([one for one in part.candidates if not one.from_schedule and one.opens_us <= part.due.now_us + span_us])
-            for part in parts
-            if not part.has_limit
-        ]
-        return min(slots.at_once, sum(counts))
-    part = parts[0].due
-    now, length = part.now_us, slots.length_us
-    places = _Places(
-        [*[(now, FAR)] * slots.once, *[(now, length)] * slots.free, *[(now + length, length)] * slots.later]
-    )
-    candidates = [one for part in parts for one in part.candidates]
-    return _count(part, candidates, [places, *_concurrency(part, slots)], span_us)
-
-
-def _concurrency(part: DueSoon[Any], slots: _Slots) -> list[_Places]:
-    """The places of the topic's concurrency: of those that are taken, the ones of running jobs of workers come back."""
-    if not part.concurrency:
-        return []
-    now, length = part.now_us, slots.length_us
-    free = max(part.concurrency - part.reserved, 0)
-    later = min(part.concurrency - free, slots.running)
-    return [_Places([*[(now, length)] * free, *[(now + length, length)] * later])]
-
-
-def _count(part: DueSoon[Any], candidates: Sequence[_Candidate], places: Sequence[_Places], span_us: int) -> int:
-    """Of jobs that all workers know, how many are handed out before the end, if each takes as long as one may."""
-    ends = part.now_us + span_us
-    ordered = sorted(candidates, key=lambda one: one.opens_us)
-    moments = _handed_out(part, [one.opens_us for one in ordered], places)
-    at_once = sum(
-        1 for _ in takewhile(lambda pair: pair[0].opens_us == pair[1] <= ends, zip(ordered, moments, strict=True))
-    )
-    wait = _longest_wait(ordered, moments)
-    safe = [
-        one.opens_us
-        for one, at in zip(ordered, moments, strict=True)
-        if (at == one.opens_us if one.from_schedule else one.ends_us == FAR or one.opens_us + wait < one.ends_us)
+def _count_again(parts: Sequence[_Part], slots: _Slots, span_us: int) -> int:
+    """How many jobs are handed out before the end if each takes as long as one may, and its slot is taken again then."""
+    due = parts[0].due
+    now, length, ends = due.now_us, slots.length_us, due.now_us + span_us
+    places = [
+        _Places([*[(now, FAR)] * slots.once, *[(now, length)] * slots.free, *[(now + length, length)] * slots.later])
     ]
-    return max(at_once, sum(at <= ends for at in _handed_out(part, safe, places)))
+    if due.concurrency:  # of the places that are taken, those of running jobs of workers come back
+        free = parts[0].free
+        later = min(due.concurrency - free, slots.running)
+        places.append(_Places([*[(now, length)] * free, *[(now + length, length)] * later]))
+    jobs = sorted(
+        (max(job.due_us, now, due.paused_us), job.latest(part.due), job.from_schedule)
+        for part in parts
+        for job in part.sure
+        if not (job.from_schedule and part.has_limit)
+    )
+    moments = _handed_out(due, [opens for opens, *_ in jobs], places)
+    wait = _longest_wait([opens for opens, *_ in jobs], moments)
+    safe = [
+        opens
+        for (opens, latest, from_schedule), at in zip(jobs, moments, strict=True)
+        if (at == opens if from_schedule else latest == FAR or opens + wait < latest)
+    ]
+    return sum(at <= ends for at in _handed_out(due, safe, places))
 
 
-def _longest_wait(ordered: Sequence[_Candidate], moments: Sequence[float]) -> float:
+def _longest_wait(opens: Sequence[int], moments: Sequence[float]) -> float:
     """The longest time in which some job always waits: none waits for longer, in whatever order they are handed out."""
     longest = begins = until = 0.0
-    for one, at in zip(ordered, moments, strict=True):
-        if one.opens_us > until:
-            begins = one.opens_us
+    for since, at in zip(opens, moments, strict=True):
+        if since > until:
+            begins = since
         until = max(until, at)
         longest = max(longest, until - begins)
     return longest
 
 
 def _handed_out(part: DueSoon[Any], moments: Sequence[int], places: Sequence[_Places] = ()) -> list[float]:
-    """When jobs are handed out that may be from these moments on, in order, if only the rate (lua/lib/limits.lua) and the places
-    hold them back."""
-    count, span, burst = part.rate
-    since, used = part.spent
-    heaps = [list(one.free_at) for one in places]
+    """When jobs are handed out that may be from these moments on, in order, if only the rate and the places hold them back."""
+    rate, heaps = RateLeft(part), [list(one.free_at) for one in places]
     found: list[float] = []
     at = float(part.now_us)
     for moment in moments:
         at = max(at, moment, *(heap[0][0] if heap else FAR for heap in heaps))
         if at == FAR:
             return [*found, *[FAR] * (len(moments) - len(found))]
-        if count:
-            if since + used * span / count <= at:
-                since, used = int(at), 0
-            elif since + used * span / count > at + burst * span / count + 1:
-                since, used = int(at), burst - 1
-            at = max(at, since + math.ceil((used + 1 - burst) * span / count))
-            if since + used * span / count <= at:
-                since, used = int(at), 0
-            used += 1
-            whole = used // count
-            since, used = since + whole * span, used - whole * count
+        at = rate.next_at(at)
+        rate.take(at)
         for heap in heaps:
             heapreplace(heap, (at + heap[0][1], heap[0][1]))
         found.append(at)
@@ -279,6 +229,7 @@ def _slots(serving: Sequence[tuple[WorkerInfo, WorkerTopic]], tasks: set[str | N
         for name, length in one.longest_ms.items():
             longest[name] = max(longest.get(name, 0), length)
     is_known = bool(longest) and all(task is None or task in longest for task in tasks)
+    is_known = is_known and all(one.longest_ms for _, one in serving if one.takes_any_body)
     length_us = max(longest.values()) * MILLISECOND_US + SETTLE_US if is_known else FAR
     alone = [(worker, one) for worker, one in serving if not _is_shared(one)]
     stuck = [_stuck(worker, one, length_us) for worker, one in alone]
@@ -307,18 +258,9 @@ def _stuck(worker: WorkerInfo, one: WorkerTopic, length_us: float) -> int:
     return one.busy if old == len(held) else old
 
 
-def _is_known(job: WaitingJob, topics: Sequence[WorkerTopic]) -> bool:
-    """Whether every worker of the topic would run it."""
-    return job.task is None or all(job.task in one.handlers for one in topics)
-
-
-def _may_run(job: WaitingJob, topics: Sequence[WorkerTopic]) -> bool:
-    """Whether a worker may run it: one that knows its task, or whose only handler may take any body."""
-    if job.task is None or not topics:
-        return True
-    return any(
-        job.task in one.handlers or (len(one.handlers) == 1 and job.task not in one.unknown_tasks) for one in topics
-    )
+def _runs(one: WorkerTopic, task: str | None) -> bool:
+    """Whether a worker does not put back a job of the task; a body that names none fails there."""
+    return one.takes_any_body or task is None or task in one.handlers
 
 
 def _reason(found: Sequence[_Part], topics: Sequence[WorkerTopic], stats: Stats, slots: _Slots) -> Reason:
@@ -326,7 +268,7 @@ def _reason(found: Sequence[_Part], topics: Sequence[WorkerTopic], stats: Stats,
         return "paused"
     if not topics:
         return "unknown_pace" if stats.watching or stats.last_popped is not None else "no_consumer"
-    if any(part.unknown for part in found) and not any(part.candidates for part in found):
+    if any(part.unknown or part.unread for part in found) and not any(part.sure for part in found):
         return "unknown_tasks"
     if slots.at_once > 0 and any(part.has_limit for part in found):
         return "limited"
@@ -369,14 +311,20 @@ def _sentence(
             )
         return f"{within} {certain:,} of {jobs} {'is' if certain == 1 else 'are'} certain to be handed out, and at most {at_most:,}: {more}.{late}"
     unknown = ", ".join(dict.fromkeys(repr(task) for part in found for task in part.unknown[:3]))
+    knows = f"{'not every' if at_most else 'no'} live worker knows {unknown}"
     busy = f"none of {sum(one.slots for one in topics)} slots is certain to be free"
     busy += ", because other topics of the workers may take them" if shared else ""
     length = f"handlers took up to {took} in the last hour" if took else "how long handlers take is not known"
     why = {
         "paused": "the topic stays paused for longer",
         "no_consumer": "no worker and no client takes them",
-        "unknown_tasks": f"not every live worker knows {unknown}",
-        "limited": "the topic's limit holds them back, and for how long depends on handlers or on the rate",
+        "unknown_tasks": knows if unknown else "only the first of them were looked at, and those cannot run",
+        "limited": (
+            "the topic's limit lets none go now, and how soon it does depends on handlers or on the rate"
+            if at_most
+            else "the topic's limit lets none go by then"
+        ),
         "unknown_pace": f"{busy}, and {length}" if topics else "clients take them, and how fast is not known",
     }[reason]
-    return f"{within} {jobs} {'is' if waiting == 1 else 'are'} due, and none is certain to be handed out: {why}.{late}"
+    none = "none is certain to be handed out" if at_most else "none is handed out"
+    return f"{within} {jobs} {'is' if waiting == 1 else 'are'} due, and {none}: {why}.{late}"

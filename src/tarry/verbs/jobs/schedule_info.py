@@ -13,7 +13,7 @@ from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_u
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
-from tarry.verbs.schedules import recurrences
+from tarry.verbs.schedules import fire, recurrences
 from tarry.verbs.schedules.records import Missed, StoredSchedule, missed_of
 from tarry.verbs.schedules.recurrences import Recurrence
 
@@ -86,6 +86,27 @@ class Schedule:
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
         return records.unpack_headers(self._head.headers)
+
+
+def missed_by(schedule: Schedule, moment: datetime, most: int) -> list[datetime]:
+    """The first occurrences up to a moment that get a job if the schedule fires then, for programs. Raises ``BadInput`` as
+    ``following`` does."""
+    if schedule.next is None or schedule.damaged:
+        return []
+    recurrence = schedule._recurrence
+    found: list[int] = []
+    after = moment_us(schedule.next) - (recurrence.every_us or 1)
+    while len(found) < most:
+        due, after, _ = fire.occurrences(recurrence, schedule.missed, after, moment_us(moment))
+        if not due:
+            break
+        found += due
+    return [as_datetime(at) for at in found[:most]]
+
+
+def contents_of(schedule: Schedule) -> contents.JobContents:
+    """The options of its jobs, for programs. Raises ``BodyError``."""
+    return schedule._head
 
 
 class Timing(Struct, frozen=True):
