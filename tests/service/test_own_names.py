@@ -21,6 +21,7 @@ import redis
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.errors import BadInput
 from tarry.programs import dashboard
 from tarry.programs.beanstalk import commands
 from tarry.programs.beanstalk import server as beanstalk
@@ -31,7 +32,7 @@ from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.sqs.operations import OPERATIONS
 from tarry.values import keys
-from tarry.values.names import OwnTopic
+from tarry.values.names import OwnTopic, check_shared_name
 
 pytestmark = pytest.mark.slow
 NAMESPACE = "default"
@@ -143,6 +144,55 @@ def test_no_route_of_the_api_or_of_a_dialect_reaches_them(guarded: Guarded, name
                     if name in TOPICS and "{topic}" in route.path and route.path_names[given] == "topic":
                         assert status in (400, 422), (route.method, path, query, body)
         guarded.check()
+
+
+def braced(name: str) -> Iterator[str]:
+    """A name with a hash tag that begins and ends at any place of it."""
+    plain = name.replace("{", "").replace("}", "")
+    yield plain
+    for begin in range(len(plain) + 1):
+        yield plain[:begin] + "{" + plain[begin:]
+        for end in range(begin, len(plain) + 1):
+            yield plain[:begin] + "{" + plain[begin:end] + "}" + plain[end:]
+
+
+def test_braces_make_no_shared_name_of_them() -> None:
+    inside = "redisson_lock_token:{orders}", "{orders}:redisson_options"
+    for key in (*(key.decode() for key in own_keys()), *inside):
+        for name in {key, *braced(key)}:
+            with pytest.raises(BadInput, match="belongs to something else"):
+                check_shared_name(name, "queue")
+    for name in (
+        "orders",
+        "{orders}",
+        "{app}:tarry:orders",
+        "app/tarry",
+        "{redisson}",
+        "tarry",
+        "{tarry}",
+    ):
+        assert check_shared_name(name, "queue") == name
+
+
+def test_no_route_writes_to_a_key_whose_name_has_other_braces(guarded: Guarded) -> None:
+    names = [name for name in braced("tarry:default:tokens") if name.endswith(("tokens", "}"))]
+    before = set(guarded.server.keys())
+    sent = 0
+    for route in guarded.running.app.routes:
+        for parameter in {"queue", "map", "lock"} & {*route.path_names}:
+            for name in names[:: len(names) // 4]:
+                values = {**route.example.path, parameter: name}
+                path = route.path
+                for one in route.path_names:
+                    path = path.replace("{" + one + "}", quote(values.get(one, "orders"), safe=""))
+                body = json.loads(msgspec.json.encode(route.example.request))
+                given = {} if body is None else {"json": unwaiting(body)}
+                query = {"shared": "true"} if parameter == "lock" else {"layout": "java"} if "guarded" in path else {}
+                status = guarded.send(route.method, path, params=query, **given)
+                assert status in (400, 422) or "guarded" in path, (route.method, path)
+                sent += 1
+    assert sent > 50
+    assert {key for key in set(guarded.server.keys()) - before if not key.startswith(b"tarry:default:")} == set()
 
 
 def replaced(value: Any, name: str) -> Iterator[Any]:

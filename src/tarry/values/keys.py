@@ -36,7 +36,7 @@
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
 A topic of a part of tarry (``OwnTopic``) has a TOPIC that begins with a blank, as no name does. A shared QUEUE, LOCK or MAP never
-begins with ``tarry:`` or ``redisson_``. So a name that comes from outside reaches none of tarry's own keys.
+begins with ``tarry:`` or ``redisson_``, also if its braces are left out. So a name that comes from outside reaches none of tarry's own keys.
 
 The braces are the hash tag: all keys of a topic are in one slot of a Cluster. Partition 3 of a topic has its keys under
 ``tarry:{NAMESPACE/TOPIC{3.K}:``, in a slot of their own. K is the first number that puts this slot into the partition's share of all

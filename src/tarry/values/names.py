@@ -23,6 +23,9 @@ LONGEST = 200
 DOTS = (".", "..")
 INTERNAL_PREFIXES = ("tarry:", "redisson_")
 """Keys with these prefixes belong to topics, to the internals of shared objects, or to tarry itself."""
+INTERNAL_SUFFIX = ":redisson_options"
+"""Keys with this suffix belong to the internals of shared maps."""
+_NO_BRACES = str.maketrans("", "", "{}")
 _NAME = re.compile(r"(?!\s|\.{1,2}\Z)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _SORTED64_BYTES = [char.encode() for char in _SORTED64]
@@ -62,9 +65,13 @@ class OwnTopic(StrEnum):
 
 
 def check_shared_name(value: str, what: str) -> str:
-    """A key of the server that is shared with Java. Raises ``BadInput`` for one inside tarry or Redisson."""
-    if value.startswith(INTERNAL_PREFIXES):
-        raise BadInput(f"{what}: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
+    """A key of the server that is shared with Java. Raises ``BadInput`` for one inside tarry or Redisson, wherever its hash tag is."""
+    plain = value.translate(_NO_BRACES)
+    if plain.startswith(INTERNAL_PREFIXES) or plain.endswith(INTERNAL_SUFFIX):
+        raise BadInput(
+            f"{what}: a name that begins with {' or '.join(INTERNAL_PREFIXES)}, or ends with {INTERNAL_SUFFIX}, belongs to something else, "
+            "with braces or without."
+        )
     return value
 
 

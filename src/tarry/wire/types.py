@@ -48,7 +48,7 @@ _BYTES = Meta(description="1 to 200 bytes of UTF-8")
 Name = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=200), _BYTES]
 JavaName = Annotated[
     str,
-    with_pattern(r"^(?!tarry:|redisson_)[\s\S]+$", minLength=1),
+    with_pattern(r"^(?![{}]*(tarry:|redisson_))(?![\s\S]*:redisson_options[{}]*$)[\s\S]+$", minLength=1),
     Meta(description="as the applications call it; not the inside of something else"),
 ]
 Words = Annotated[str, with_pattern(f"^({_DURATION})$"), Meta(max_length=100)]
