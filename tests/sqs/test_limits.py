@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 from collections.abc import Coroutine
+from contextlib import ExitStack
+from datetime import datetime, timezone
 from typing import Any
 
 import httpx
 import pytest
 
 from service.running_service import RunningService
+from sqs.conftest import boto
 from tarry.programs.sqs import limits, query_protocol
 from tarry.programs.sqs.faults import SqsError
 from tarry.programs.sqs.routes import _parse_json
+from tarry.verbs import tokens
+from until import until
 
 MIB = 1 << 20
 FORM = {
@@ -120,12 +127,39 @@ def test_a_message_of_a_mebibyte_is_taken(sqs: Any) -> None:
 
 def test_more_than_eight_large_requests_at_a_time_are_told_to_try_again(running_service: RunningService) -> None:
     large = running_service.call(running_service.app.shared_part, limits.LargeRequests)
-    large.count = limits.MOST_LARGE
+    large.counts[""] = limits.MOST_LARGE
     url = f"{running_service.url}/sqs"
     body = b'{"a":"' + b"x" * limits.LARGE + b'"}'
     headers = {"x-amz-target": "AmazonSQS.ListQueues"}
     assert httpx.post(url, content=body, headers=headers).status_code == 503
     assert httpx.post(url, content=b"{}", headers=headers).status_code == 200
-    large.count = limits.MOST_LARGE - 1
+    large.counts[""] = limits.MOST_LARGE - 1
     assert httpx.post(url, content=body, headers=headers).status_code == 200
-    assert large.count == limits.MOST_LARGE - 1
+    assert large.counts[""] == limits.MOST_LARGE - 1
+
+
+def test_a_stranger_who_knows_the_id_of_a_key_blocks_no_other_key(
+    sqs: Any, running_service: RunningService, namespace: str
+) -> None:
+    queue = sqs.create_queue(QueueName="orders")["QueueUrl"]
+    client = running_service.app.clients[namespace]
+    known, other = (tokens.create_token(os.urandom, ("produce",), sqs=True) for _ in range(2))
+    for _, id, record in (known, other):
+        running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+    running_service.call(running_service.app.require_tokens, True)
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    credential = f"Credential={known[1]}/{stamp[:8]}/moon/sqs/aws4_request"
+    head = (
+        f"POST /sqs HTTP/1.1\r\nHost: localhost\r\nX-Amz-Date: {stamp}\r\nContent-Length: 1000000\r\n"
+        f"Authorization: AWS4-HMAC-SHA256 {credential}, SignedHeaders=host;x-amz-date, Signature={'0' * 64}\r\n\r\n"
+    )
+    large = running_service.call(running_service.app.shared_part, limits.LargeRequests)
+    with ExitStack() as lines:
+        for _ in range(limits.MOST_LARGE):
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", running_service.port)))
+            line.sendall(head.encode())
+        until(lambda: large.counts[known[1]] == limits.MOST_LARGE)
+        theirs = boto(running_service.url, other[1], tokens.sqs_secret_key(other[0]))
+        theirs.send_message(QueueUrl=queue, MessageBody="x" * 600_000)
+        theirs.close()
+    until(lambda: not large.counts)

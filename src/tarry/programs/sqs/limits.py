@@ -2,12 +2,13 @@ r"""The limits of a request, and how one of the largest is read: linearly, in st
 
 on the wire   6.5 MiB: a message of 1 MiB all of whose characters are escaped, as JSON (\u0041) has them
 decoded       1 MiB of messages, and the names around them
-at a time     8 that are large, in a process; further ones are told to try again
+at a time     8 that are large, of one access key in a process; further ones are told to try again
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -28,26 +29,30 @@ MOST_BETWEEN = 1 << 16
 
 
 class LargeRequests:
-    """How many large requests a process has in hand."""
+    """How many large requests a process has in hand, by their access keys. A stranger who knows the id of a key can use up its share
+    before the signature can be checked; not that of another key."""
 
     def __init__(self, _: Any) -> None:
-        self.count = 0
+        self.counts = Counter[str]()
 
     def stop(self) -> None:
         """Nothing runs."""
 
     @contextmanager
-    def one(self, length: bytes | None) -> Generator[None]:
+    def one(self, key: str, length: bytes | None) -> Generator[None]:
         """Counts a request while it is in hand, if it is large or does not say. Raises ``SqsError`` if there are too many."""
-        large = length is None or not length.isdigit() or len(length) > 9 or int(length) > LARGE
-        if large and self.count >= MOST_LARGE:
-            told = f"{MOST_LARGE} large requests are in hand; try again."
+        if length is not None and length.isdigit() and len(length) <= 9 and int(length) <= LARGE:
+            yield
+            return
+        if self.counts[key] >= MOST_LARGE:
+            told = f"{MOST_LARGE} large requests of this access key are in hand; try again."
             raise SqsError("ServiceUnavailable", told, 503)
-        self.count += large
+        self.counts[key] += 1
         try:
             yield
         finally:
-            self.count -= large
+            self.counts[key] -= 1
+            self.counts += Counter()  # forgets those without any
 
 
 class Steps:

@@ -44,7 +44,7 @@ async def call(request: ServiceRequest) -> Response:
             action = _target(request)
             _check_operation(request, caller, action)
         large = request.app.shared_part(limits.LargeRequests)
-        with large.one(request.headers.get(b"content-length")):
+        with large.one(caller.signature.access_key if caller else "", request.headers.get(b"content-length")):
             body = await request.read(limits.MOST_ON_THE_WIRE)
             if caller is not None:
                 await _check_signature(request, caller, body)
