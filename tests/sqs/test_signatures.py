@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -256,3 +257,41 @@ def test_a_message_that_is_sent_again_with_the_same_signature_is_one(
         assert answer.status_code == 200, answer.text
     stats = running_service.run(client.topic("orders").stats())
     assert stats.ready == 1
+
+
+def test_calls_with_one_name_are_one_only_if_key_and_message_are_the_same(
+    sqs: Any, queue: str, running_service: RunningService, namespace: str
+) -> None:
+    """The name of a call is the client's; two clients, or a bad one, may give the same."""
+    client = running_service.app.clients[namespace]
+    made = [tokens.create_token(os.urandom, ("produce",), sqs=True) for _ in range(2)]
+    for _, id, record in made:
+        running_service.run(client.engine.run(tokens.store_token(namespace, id, record)))
+    running_service.call(running_service.app.require_tokens, True)
+    attribute = {"a": {"DataType": "String", "StringValue": "x"}}
+    parameters: list[dict[str, Any]] = [
+        {},
+        {"DelaySeconds": 60},
+        {"MessageAttributes": attribute},
+        {"MessageSystemAttributes": {"AWSTraceHeader": {"DataType": "String", "StringValue": "Root=1"}}},
+        {"MessageGroupId": "g"},
+    ]
+    ids = set[str]()
+    for text, id, _ in made:
+        for given in parameters:
+            body = json.dumps({"QueueUrl": queue, "MessageBody": "hi", **given})
+            headers = {
+                "Content-Type": "application/x-amz-json-1.0",
+                "X-Amz-Target": "AmazonSQS.SendMessage",
+                "amz-sdk-invocation-id": "one",
+            }
+            for again in ("1", "2"):
+                headers["amz-sdk-request"] = f"attempt={again}"
+                request = AWSRequest("POST", f"{running_service.url}/sqs", data=body, headers=headers)
+                SigV4Auth(Credentials(id, tokens.sqs_secret_key(text)), "sqs", "eu-central-1").add_auth(request)
+                sent = request.prepare()
+                answer = httpx.post(sent.url, content=sent.body, headers=dict(sent.headers.items()))
+                assert answer.status_code == 200, answer.text
+                ids.add(answer.json()["MessageId"])
+    stats = running_service.run(client.topic("orders").stats())
+    assert (len(ids), stats.ready + stats.delayed) == (10, 10)

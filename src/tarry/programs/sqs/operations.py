@@ -188,11 +188,13 @@ class Call:
     def count(self, jobs: int) -> None:
         self.request.app.authorizer.count_jobs(self.request.credential, jobs)
 
-    def message_id(self, queue: Queue, index: int, body: bytes) -> str:
-        """A message's id: the same when an SDK repeats its call, or anybody a signed request, so that it is not added twice."""
+    def message_id(self, queue: Queue, index: int, message: Message) -> str:
+        """A message's id: the same when an SDK repeats its call, or anybody a signed request, so that it is not added twice. It depends on
+        everything that the call says of the message."""
         if not self.identity:
             return str(uuid4())
-        made = sha256(b"%s\0%s\0%d\0%s" % (self.identity, queue.name.encode(), index, body)).digest()
+        said = msgspec.json.encode(message)
+        made = sha256(b"%s\0%s\0%d\0%s" % (self.identity, queue.name.encode(), index, said)).digest()
         return str(UUID(bytes=made[:16], version=4))
 
 
@@ -348,7 +350,7 @@ def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoin
         answer["MD5OfMessageSystemAttributes"] = messages.digest_of_attributes(system)
     body, headers = messages.encoded(text, attributes, others)
     delay = queue.number("DelaySeconds") if message.delay_seconds is None else message.delay_seconds
-    id = call.message_id(queue, index, body[0])
+    id = call.message_id(queue, index, message)
     answer["MessageId"] = id
     return Outgoing(NewJob(body, id=id, delay=delay, headers=headers or None), answer, size)
 

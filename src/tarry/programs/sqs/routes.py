@@ -151,10 +151,13 @@ def _region(request: ServiceRequest, caller: SignedCaller | None) -> str:
 
 
 def _identity(request: ServiceRequest, caller: SignedCaller | None) -> bytes:
-    """The SDK's name of the call, where it is signed; else the signature: nobody can repeat a signed request under another one."""
-    if caller is not None and INVOCATION not in caller.signature.signed_headers:
-        return caller.signature.digest.encode()
-    return b" ".join(request.headers.get(INVOCATION.encode(), b"").split())
+    """The key, and the SDK's name of the call, where it is signed; else the signature: nobody can repeat a signed request under another
+    one, and no other key names its calls."""
+    call = b" ".join(request.headers.get(INVOCATION.encode(), b"").split())
+    if caller is None:
+        return call
+    is_named = INVOCATION in caller.signature.signed_headers
+    return f"{caller.signature.access_key} ".encode() + (call if is_named else caller.signature.digest.encode())
 
 
 def _namespace(given: dict[str, Any]) -> str:
