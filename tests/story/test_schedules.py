@@ -219,17 +219,17 @@ async def test_a_schedule_sets_the_options_of_its_jobs(
 async def test_a_lost_reply_adds_no_second_scheduled_job(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:
-    from tarry.core.requests import ScriptCall
-    from tarry.verbs.schedules.fire import DUE, FIRE, _item
+    from tarry.verbs.schedules.fire import fire, item_of
 
     keys = topic.verbs.keys
     await schedules.put(topic, "s", every=60)
     clock.advance(60)
-    moment, found = await adapter.run(ScriptCall(DUE, DUE.keys_for(keys), (b"9",), list))
-    items, _ = _item(*found, moment)
-    assert await adapter.run(ScriptCall(FIRE, FIRE.keys_for(keys), (), list, items=items)) == [1]
-    assert await adapter.run(ScriptCall(FIRE, FIRE.keys_for(keys), (), list, items=items)) == [-1]
-    assert len(await topic.pop_many(9)) == 1
+    moment, _, [(id, plan, _)] = await adapter.run(fire(keys, [], 9))
+    items, _ = item_of(id, plan, moment, 9)
+    assert (await adapter.run(fire(keys, items, 0)))[1] == [1]
+    await topic.finish(await topic.pop())
+    assert (await adapter.run(fire(keys, items, 0)))[1] == [-1]
+    assert await topic.pop_many(9) == []
 
 
 async def test_an_unreadable_schedule_does_not_block_others(

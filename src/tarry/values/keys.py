@@ -17,7 +17,7 @@
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one will, a second is missing
-    tarry:{NAMESPACE/TOPIC}:schedules  sorted set   schedule → its next occurrence, server µs   without paused ones
+    tarry:{NAMESPACE/TOPIC}:schedules  sorted set   schedule → its next occurrence, server µs   without paused ones; a second later while a consumer adds its job
     tarry:{NAMESPACE/TOPIC}:plans      hash         schedule → recurrence, job, counts
     tarry:{NAMESPACE/TOPIC}:declared   hash         schedule → when code declared it, and in which version
     tarry:{NAMESPACE/TOPIC}:leaving    hash         id → its state before; '' → departure   only while `migrate` runs

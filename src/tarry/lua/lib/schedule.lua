@@ -1,4 +1,5 @@
--- A schedule as it is stored: `schedules` has its next occurrence, unless it is paused, and `plans` the rest:
+-- A schedule as it is stored: `schedules` has its next occurrence, unless it is paused (while a consumer handles one, the moment
+-- from which another consumer may), and `plans` the rest:
 --
 --   ┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
 --
@@ -24,11 +25,13 @@ local function unpack_schedule(stored)
   }
 end
 
-local function write_schedule(id, plan)
+local function pack_schedule(plan)
   local head = struct.pack(
     SCHEDULE, SCHEDULE_FORMAT, plan.paused, plan.after, plan.changed, plan.fired, plan.skipped, #plan.rhythm, #plan.about)
-  redis.call('HSET', plans, id, head .. plan.rhythm .. plan.about .. plan.value)
+  return head .. plan.rhythm .. plan.about .. plan.value
 end
+
+local function write_schedule(id, plan) redis.call('HSET', plans, id, pack_schedule(plan)) end
 
 -- Defines a schedule. An older definition's pause and counts are kept, and its next occurrence if the recurrence is the same.
 local function define(id, rhythm, about, value, next, after)

@@ -1,36 +1,83 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, priority1, priority2, priority3 = unpack(KEYS)
-local clock = unpack(ARGV)
--- each: id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
+local clock, limit = unpack(ARGV)
+-- each: id, changed, before, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
 --
 -- Adds the jobs of a schedule's occurrences ("1700000000000000 2023-11-14T22:13:20Z …") and moves it on to the next one, if it
--- is unchanged since it was read: so a second client, or a repeated call, adds nothing. No next: it has ended.
--- The job of an occurrence is named after both: if a job of that name exists, none is added.
--- Answers for each how many were added, or -1 if another client was first.
+-- is as it was read: nobody has changed or paused it, or handled an occurrence after `before`. So a second client, or a repeated
+-- call, adds nothing. No next: it has ended. The job of an occurrence is named after both: if a job of that name exists, none is
+-- added.
+-- Then reserves up to `limit` schedules that are due for the caller, those that have been due for longest first, at most 1 MB. For a
+-- LEASE nobody else gets them: so many consumers share the work. After it another one does what a dead one has left.
+-- Removes damaged ones. Leaves those of a newer version to newer clients for a minute.
+--
+-- Answers now; for each how many jobs were added, or -1 if it was not as it was read; the reserved ones: id, plan without the
+-- head and body of its jobs, the size of these.
 -- include clock job flags limits handout_limits watch schedule priorities
 
-local FIRST, STRIDE = 2, 7
-local stamp, answers = struct.pack(MOMENT, now), {}
-for i = FIRST, #ARGV, STRIDE do
-  local id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
-  local plan, score, added = redis.call('HGET', plans, id), redis.call('ZSCORE', schedules, id), -1
-  plan = plan and is_readable(plan) and unpack_schedule(plan)
-  if plan and score and tonumber(score) == tonumber(at) and plan.changed == tonumber(changed) then
-    redis.call('ZREM', schedules, id)  -- the first write is a removal: works with a full memory too
-    if next ~= '' then redis.call('ZADD', schedules, next, id) end
-    added = 0
-    local priority = priority_of(string.byte(plan.value) or 0)
-    for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
-      local job = id .. '@' .. name
-      if redis.call('HSETNX', jobs, job, stamp .. plan.value) == 1 then
-        redis.call('ZADD', due, moment, job)
-        if priority > 0 then index_jobs(priority, {moment, job}) end
-        added = added + 1
-      end
-    end
-    plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
-    write_schedule(id, plan)
-  end
-  answers[#answers + 1] = added
+local FIRST, STRIDE, LEASE, RETRY, ENOUGH = 3, 7, 1000000, 60000000, 1000000
+local stamp = struct.pack(MOMENT, now)
+
+local function plan_as_read(id, changed, before)
+  local stored = redis.call('HGET', plans, id)
+  local plan = stored and is_readable(stored) and unpack_schedule(stored)
+  local is_same = plan and plan.paused == 0 and plan.changed == tonumber(changed) and plan.after == tonumber(before)
+  return is_same and plan
 end
+
+-- Adds the jobs of one schedule, and puts them into `scores`, for `due`. Answers how many.
+local function add_jobs(id, value, occurrences, scores)
+  local priority, added = priority_of(string.byte(value) or 0), 0
+  for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
+    local job = id .. '@' .. name
+    if redis.call('HSETNX', jobs, job, stamp .. value) == 1 then
+      scores[#scores + 1], scores[#scores + 2] = moment, job
+      if priority > 0 then index_jobs(priority, {moment, job}) end
+      added = added + 1
+    end
+  end
+  return added
+end
+
+local plan_of, ids, counts = {}, {}, {}
+for i = FIRST, #ARGV, STRIDE do
+  plan_of[i] = plan_as_read(unpack(ARGV, i, i + 2))
+  if plan_of[i] then ids[#ids + 1] = ARGV[i] end
+end
+if #ids > 0 then
+  redis.call('ZREM', schedules, unpack(ids))  -- the first write is a removal: works with a full memory too
+end
+local scores, moved, written = {}, {}, {}
+for i = FIRST, #ARGV, STRIDE do
+  local id, _, _, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
+  local plan, added = plan_of[i], -1
+  if plan then
+    added = add_jobs(id, plan.value, occurrences, scores)
+    if next ~= '' then moved[#moved + 1], moved[#moved + 2] = next, id end
+    plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
+    written[#written + 1], written[#written + 2] = id, pack_schedule(plan)
+  end
+  counts[#counts + 1] = added
+end
+if #scores > 0 then redis.call('ZADD', due, unpack(scores)) end
+if #moved > 0 then redis.call('ZADD', schedules, unpack(moved)) end
+if #written > 0 then redis.call('HSET', plans, unpack(written)) end
+
+local taken, leases, reserved_rows, size = {}, {}, {}, 0
+local found = limit ~= '0' and redis.call('ZRANGE', schedules, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit) or {}
+for _, id in ipairs(found) do
+  if size > ENOUGH then break end
+  local stored = redis.call('HGET', plans, id)
+  taken[#taken + 1] = id
+  if stored and is_readable(stored) then
+    local value_size = #unpack_schedule(stored).value
+    reserved_rows[#reserved_rows + 1] = {id, string.sub(stored, 1, #stored - value_size), value_size}
+    leases[#leases + 1], leases[#leases + 2] = text(now + LEASE), id
+    size = size + #stored
+  elseif stored and is_newer(stored) then
+    leases[#leases + 1], leases[#leases + 2] = text(now + RETRY), id
+  end
+end
+if #taken > 0 then redis.call('ZREM', schedules, unpack(taken)) end
+if #leases > 0 then redis.call('ZADD', schedules, unpack(leases)) end
 note_next_schedule()
-return answers
+return {now, counts, reserved_rows}

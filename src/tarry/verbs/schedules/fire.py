@@ -1,86 +1,125 @@
 """Firing schedules that are due: by any consumer, in any number of processes at once, each of which may be killed at any time.
 
-    due ──▶ schedules and times      the client computes      fire ──▶ jobs added, schedules moved on; unless another was first
+    fire ──▶ schedules, reserved for a second      the client computes      fire ──▶ jobs added, schedules moved on; further ones
+                                                                                     reserved
 
-Nothing is locked between the two calls: if a process dies there, the schedule stays as it was, and the next consumer finds it.
+A reserved schedule is due again after that second. So if a process dies between two calls, another one does the same, and if it
+was only slow, the second of the two changes nothing.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any
 
-from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.requests import MOST_BYTES, Flow, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, TopicKeys
+from tarry.values.keys import FIRING_PARTS, TopicKeys
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, moments_of, unpack
 from tarry.verbs.schedules.recurrences import Recurrence
 
-DUE = Script("schedules/due", args=("limit",), keys=SCHEDULE_PARTS)
 FIRE = Script(
-    "schedules/fire", item=("id", "at", "changed", "next", "after", "skipped", "occurrences"), keys=FIRING_PARTS
+    "schedules/fire",
+    args=("limit",),
+    item=("id", "changed", "before", "next", "after", "skipped", "occurrences"),
+    keys=FIRING_PARTS,
 )
-SCHEDULES, JOBS, JOBS_OF_ONE = 100, 500, 100
-"""Limits of one script: schedules, jobs, and jobs of one schedule."""
+SCHEDULES, JOBS = 100, 500
+"""Limits of one script: the schedules that it reserves, and the jobs that it adds."""
+MANY = 1000
+"""After so many schedules or jobs a consumer looks for jobs before it fires more."""
 MOST_MISSED = 1000
 """The maximum number of missed occurrences that get a job."""
 ON_TIME_WITHIN_US = 60 * SECOND
 """An occurrence that is later than this was missed."""
 RETRY_US = 60 * SECOND
 """A schedule that this process cannot read is left to other processes for this time."""
-MOST_ROUNDS = 100
 
 logger = logging.getLogger("tarry.schedules")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+Row = tuple[bytes, bytes, int]
+"""A schedule that is reserved: its id, the plan without the head and body of its jobs, the size of these."""
+FireReply = tuple[int, list[int], list[Row]]
+"""Now; of each schedule how many jobs were added, or -1; the schedules that are reserved."""
 
 
 def fire_due(keys: TopicKeys) -> Flow[int]:
-    """Adds the jobs of all occurrences that are due. Returns how many this call added."""
-    places, added = DUE.keys_for(keys), 0
-    for _ in range(MOST_ROUNDS):
-        now, *due = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
-        items: list[bytes] = []
-        jobs = 0
-        for id, at, stored in due:
-            item, count = _item(id, at, stored, now)
-            items += item
-            jobs += count
-            if jobs >= JOBS:
-                break
-        if not items:
+    """Adds the jobs of occurrences that are due, of many schedules at most. Returns how many this call added."""
+    rows = deque[Row]()
+    now = added = read = 0
+    while True:
+        items = _next_items(rows, now)
+        limit = 0 if rows or max(added, read) >= MANY else SCHEDULES
+        now, counts, more = yield from ask(fire(keys, items, limit))
+        added += sum(count for count in counts if count > 0)
+        read += len(more)
+        rows.extend(more)
+        if not rows:
+            return added
+
+
+def fire(keys: TopicKeys, items: list[bytes], limit: int) -> ScriptCall[FireReply]:
+    """Adds the jobs of some schedules, and reserves others that are due."""
+
+    def decode(reply: Any) -> FireReply:
+        now, counts, rows = reply
+        return now, counts, rows
+
+    return ScriptCall(FIRE, FIRE.keys_for(keys), (b"%d" % limit,), decode, items=items, never_merged=True)
+
+
+def _next_items(rows: deque[Row], now: int) -> list[bytes]:
+    """Takes as many rows as one script may handle, and computes its arguments."""
+    items: list[bytes] = []
+    jobs = size = 0
+    while rows:
+        id, stored, job_size = rows[0]
+        most = min(JOBS, MOST_BYTES // (job_size + 1) or 1)
+        item, count = item_of(id, stored, now, most)
+        jobs += count
+        size += count * job_size
+        if items and (jobs > JOBS or size > MOST_BYTES):
             break
-        added += yield from ask(ScriptCall(FIRE, FIRE.keys_for(keys), (), _count_added, items=items))
-        if len(due) < SCHEDULES and jobs < JOBS_OF_ONE:
-            break  # none was left for another round
-    return added
+        rows.popleft()
+        items += item
+    return items
 
 
-def _count_added(reply: Reply) -> int:
-    return sum(count for count in reply if count > 0)
-
-
-def _item(id: bytes, at: int, stored: bytes, now: int) -> tuple[list[bytes], int]:
-    """The arguments of ``fire`` for one schedule, and the number of its jobs."""
+def item_of(id: bytes, stored: bytes, now: int, most: int) -> tuple[list[bytes], int]:
+    """The arguments of ``fire`` for one schedule, and the number of its jobs, at most ``most``."""
     try:
         plan = unpack(id, stored)
-        due, after, skipped = occurrences(plan.recurrence, plan.options.missed, plan.after, now)
-        following = recurrences.next_occurrence(plan.recurrence, after)
+        jobs, *computed = _computed(plan.recurrence, plan.options.missed, plan.after, now, most)
     except BadInput as fault:
         logger.warning("schedule %s is left to other processes for a minute: %s", id.decode("utf-8", "replace"), fault)
         attended, changed = moments_of(stored)
-        return [id, b"%d" % at, b"%d" % changed, b"%d" % (now + RETRY_US), b"%d" % attended, b"0", b""], 0
+        before = b"%d" % attended
+        return [id, b"%d" % changed, before, b"%d" % (now + RETRY_US), before, b"0", b""], 0
+    return [id, b"%d" % plan.changed, b"%d" % plan.after, *computed], jobs
+
+
+@lru_cache(maxsize=64)
+def _computed(
+    recurrence: Recurrence, missed: Missed, after: int, now: int, most: int
+) -> tuple[int, bytes, bytes, bytes, bytes]:
+    """How many jobs, and the last arguments of ``fire``. Many schedules have the same calendar: it is computed once for them."""
+    due, after, skipped = occurrences(recurrence, missed, after, now, most)
+    following = recurrences.next_occurrence(recurrence, after)
     moments = " ".join(f"{moment} {occurrence_stamp(moment)}" for moment in due).encode()
-    next_word = b"" if following is None else b"%d" % following
-    return [
-        id, b"%d" % at, b"%d" % plan.changed, next_word, b"%d" % after, b"%d" % skipped, moments,
-    ], len(due)  # fmt: skip
+    return len(due), b"" if following is None else b"%d" % following, b"%d" % after, b"%d" % skipped, moments
 
 
-def occurrences(recurrence: Recurrence, missed: Missed, after: int, now: int) -> tuple[list[int], int, int]:
-    """The occurrences after a moment that get a job now; the moment up to which all are handled then; the number that got none."""
+def occurrences(
+    recurrence: Recurrence, missed: Missed, after: int, now: int, at_once: int = JOBS
+) -> tuple[list[int], int, int]:
+    """The occurrences after a moment that get a job now, the first ``at_once``; the moment up to which all are handled then; the
+    number that got none."""
     most = MOST_MISSED if missed == "all" else 1
     due, skipped = recurrences.last_occurrences(recurrence, after, now, most)
     if not due:  # too early, by this machine's time zone data: none is lost, and none fires early
@@ -88,10 +127,8 @@ def occurrences(recurrence: Recurrence, missed: Missed, after: int, now: int) ->
     last = due[-1]
     if missed == "skip" and now - last > ON_TIME_WITHIN_US:
         return [], last, skipped + 1
-    if len(due) > JOBS_OF_ONE:
-        due = due[:JOBS_OF_ONE]
-        last = due[-1]
-    return due, last, skipped
+    due = due[:at_once]
+    return due, due[-1], skipped
 
 
 def occurrence_stamp(moment: int) -> str:
