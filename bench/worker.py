@@ -8,6 +8,8 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
 ``busy``                 the same with as many jobs of the topic ``burst``, SLOTS of them, that fall due at once; only what is due while
                          they drain counts
 ``many``                 waits on COUNT topics until stdin is closed, and prints after which time the first job ran
+``firing``               handles the jobs of COUNT topics until stdin is closed; prints a line when it has started, then a line
+                         for each job: its id, when it was added, and when it was handled
 ``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
@@ -142,6 +144,22 @@ async def idle(url: str, topics: int) -> dict[str, float]:
         return {"cpu_s": time.process_time() - cpu, "wall_s": time.monotonic() - began}
 
 
+async def firing(url: str, topics: int) -> None:
+    worker, seen = tarry.Worker(url=url), list[tuple[str, float, float]]()
+
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        seen.append((f"{job.topic}/{job.id}", job.created.timestamp(), time.time()))
+
+    for number in range(topics):
+        worker.on(f"topic-{number}")(handle)
+    async with worker:
+        await asyncio.sleep(1)
+        print(flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+    for row in seen:
+        print(json.dumps(row))
+
+
 async def many(url: str, topics: int) -> dict[str, float]:
     began, handled = time.monotonic(), asyncio.Event()
     worker = tarry.Worker(url=url)
@@ -164,11 +182,14 @@ def main(mode: str, url: str, count: str, due: str = "0", slots: str = "100") ->
         work = busy(url, int(count), int(slots))
     elif mode == "many":
         work = many(url, int(count))
+    elif mode == "firing":
+        work = firing(url, int(count))
     elif mode in ("async", "plain"):
         work = burst(url, int(count), float(due), int(slots), plain=mode == "plain")
     else:
         work = late(url, int(count)) if mode == "late" else idle(url, int(count))
-    print(json.dumps(run_in_loop(work)))
+    if (result := run_in_loop(work)) is not None:
+        print(json.dumps(result))
 
 
 if __name__ == "__main__":

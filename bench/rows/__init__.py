@@ -12,6 +12,7 @@ from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
 from bench.rows.doctor import doctor
+from bench.rows.firing import firing
 from bench.rows.hostile import hostile
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
@@ -39,6 +40,7 @@ ROWS: dict[str, Row] = {
     "lateness": lateness,
     "idle": idle,
     "scheduled": scheduled,
+    "firing": firing,
     "memory": memory,
     "pop": pop,
     "limited": limited,

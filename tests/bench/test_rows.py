@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 COSTLY = (
     "burst",
     "cluster",
+    "firing",
     "hearing",
     "hostile",
     "lateness",
