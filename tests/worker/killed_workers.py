@@ -67,12 +67,11 @@ class Scene:
 
     def until_looked(self, times: int = LOOKS) -> None:
         """Waits until the observers have looked so often."""
+        wanted = self.looks() + times
+        until(lambda: self.looks() >= wanted, "observers look")
 
-        def looks() -> int:
-            return int(self.raw.info("commandstats").get("cmdstat_pubsub|numsub", {"calls": 0})["calls"])
-
-        wanted = looks() + times
-        until(lambda: looks() >= wanted, "observers look")
+    def looks(self) -> int:
+        return int(self.raw.info("commandstats").get("cmdstat_pubsub|numsub", {"calls": 0})["calls"])
 
     def close(self) -> None:
         for process in self.processes:

@@ -169,6 +169,25 @@ def test_a_worker_whose_waiting_connections_all_end_without_its_notice_keeps_its
         proxy.close()
 
 
+def test_a_worker_can_soon_be_asked_again_when_the_connection_for_it_has_ended(
+    own_scene: tuple[Scene, ServerProcess],
+) -> None:
+    """Else it would be overtaken if its subscription ended next, without its notice."""
+    scene, _ = own_scene
+    scene.start_known()
+    scene.hold()
+    scene.start_known()
+    until(lambda: len(blocked(scene)) == 4, "both wait for jobs, and for the question")
+    looks = 0
+    for _ in range(3):
+        before, known = scene.looks(), set(blocked(scene))
+        for client in known:
+            scene.raw.client_kill_filter(_id=client)
+        until(lambda known=known: len(set(blocked(scene)) - known) == 4, "they wait again")  # type: ignore[misc]
+        looks += scene.looks() - before
+    assert looks <= 12, "each time after less than 5 s, in which others look 7 times"
+
+
 def test_jobs_come_back_when_the_observers_die_with_their_worker(scene: Scene) -> None:
     """Nobody is told: one that stands by sees it."""
     started = [scene.start_known() for _ in range(5)]

@@ -90,7 +90,8 @@ class Liveness:
         self._outdated = False
         """Whether the subscription is half open, or on another server than the keys."""
         self._blocked = BlpopConnection()
-        self._listen_at = -math.inf
+        self._listen_at = self._listened_at = -math.inf
+        self._listen_delay = RetryDelay(RETRY_S, REPEAT_S)
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._ready_by = time.monotonic() + START_S
         self._refusal: TarryError | None = None
@@ -232,14 +233,19 @@ class Liveness:
         if self._subscribed:
             self._listen()
             self._answer_if_asked()
+        return max(self._due_at() - time.monotonic(), 0.0)
+
+    def _due_at(self) -> float:
         due = [self._look_at]
         if self._subscribed:
             due.append(self._announce_at)
-            if self._busy:
+            if not self._blocked.keys:
+                due.append(self._listen_at)
+            if self._busy and self._known:
                 due.append(self._asks_at)
         if self._busy:
             due.append(max(self._popped_at, time.monotonic()) + LINGER_S)
-        return max(min(due) - time.monotonic(), 0.0)
+        return min(due)
 
     @property
     def _asks_at(self) -> float:
@@ -268,9 +274,12 @@ class Liveness:
             if self._listen_at <= time.monotonic():
                 self._blocked.connect_to(self._client.engine.runner.server_of(channel))
                 self._blocked.begin((channel,))
+                self._listened_at = time.monotonic()
         except (Fault, TarryError) as fault:
             logger.debug("No connection over which to be asked: %s", fault)
-            self._listen_at = time.monotonic() + REPEAT_S
+            if time.monotonic() > self._listened_at + REPEAT_S:
+                self._listen_delay.reset()
+            self._listen_at = time.monotonic() + self._listen_delay.next_delay()
 
     def _subscribe(self) -> None:
         if self._subscriber is None:
