@@ -4,7 +4,7 @@
     killed ── known: the first of those that run for 2 s ── 2 s ──▶  if none did
 
 A worker runs from the moment at which the server knows it to its end, but for the spans in which it was suspended or some of its
-connections were half open. Two seconds are forty turns of a thread that sleeps for 50 ms and asks the server: on a machine that gives
+connections were half open. Two seconds are twenty turns of a thread that sleeps for 0.1 s and asks the server: on a machine that gives
 nobody a turn, nobody can keep a promise in seconds.
 """
 
@@ -15,12 +15,16 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-PROMISED_US, PROMISED_TURNS = 2_000_000, 40
+PROMISED_US, PROMISED_TURNS = 2_000_000, 20
 CUT_OFF_US = 10_000_000
 """So long after all its connections had ended without its notice a worker may be overtaken: then it has made new ones."""
 AFTER_US = 2_000_000
 FOREVER = 1 << 60
 ALL_KINDS = 3
+
+
+def _hides_an_end(half_open: dict[str, Any]) -> bool:
+    return "subscribed" in half_open["kinds"] or (half_open["way"] == "hold" and "blocked" in half_open["kinds"])
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,8 @@ class Workers:
         return self._deaths[who]
 
     def _is_hidden(self, who: int, at: int) -> bool:
-        """Whether the server may not have seen its connections end."""
-        return any(
-            "subscribed" in e["kinds"] and e["since"] <= at <= e["until"] + AFTER_US for e in self._half_open[who]
-        )
+        """Whether the server may not have seen its connections end, or had just been told that it lives."""
+        return any(_hides_an_end(e) and e["since"] <= at <= e["until"] + AFTER_US for e in self._half_open[who])
 
     def _back_by(self, who: int, at: int) -> int:
         ends = [FOREVER]

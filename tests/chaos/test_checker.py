@@ -607,7 +607,7 @@ def test_the_two_seconds_begin_with_the_first_worker_that_runs(world: World) -> 
 
 def test_two_seconds_are_longer_where_nobody_gets_a_turn(world: World) -> None:
     two_workers(world)
-    world.fault("turns", moments=[world.now + n * SECOND // 10 for n in range(100)])
+    world.fault("turns", moments=[world.now + n * SECOND // 5 for n in range(100)])
     back_after(world, 39 * SECOND // 10)
     assert counted(world) == {"again: its process ended": 1}
 

@@ -5,8 +5,8 @@ The journal has, besides what environment.py writes:
     known      a worker process is known to the server: from here on it can look for others
     frozen     it was suspended in this span
     half-open  connections of these kinds ended without its notice (`end`), or nothing passed on them (`hold`)
-    turns      the moments at which a thread woke that sleeps for 50 ms and asks the server, again and again: on a busy machine they
-               are farther apart, and two seconds are forty of them
+    turns      the moments at which a thread woke that sleeps for 0.1 s and asks the server, again and again: on a busy machine they
+               are farther apart, and two seconds are twenty of them
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 HOLDERS, OBSERVERS = f"tarry:{{{NAMESPACE}}}:holders", f"tarry:{{{NAMESPACE}}}:observers"
-TURN_S = 0.05
+TURN_S = 0.1
 START_S, FAR_S = 60.0, 1e9
 WORKERS = 5
 EVERY_KIND = (SUBSCRIBED, BLOCKED, COMMANDS)
