@@ -271,13 +271,13 @@ def test_topics_option_limits_the_topics(client: tarry.Client, start_workers: St
     [
         ("nowhere:worker", [], "no module 'nowhere'"),
         ("worker_app:nobody", [], "worker_app has no nobody"),
-        ("worker_app:nothing", [], "is a int, not a tarry.Worker"),
+        ("worker_app:nothing", [], "is of type int, not a tarry.Worker"),
         (":", [], "write module:worker, such as app:worker"),
         ("nowhere", [], "write module:worker"),
         ("worker_app:worker.no", [], "has no worker.no; write worker_app:worker"),
         ("worker_app.py", [], "is a file; write its module and the worker's name: worker_app:worker."),
         ("./parts/mail.py:w", [], "is a file; write its module and the worker's name: parts.mail:w."),
-        ("worker_app:close", [], "is a function, not a tarry.Worker; write worker_app:worker"),
+        ("worker_app:close", [], "is of type function, not a tarry.Worker; write worker_app:worker"),
         ("worker_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
         ("worker_app:worker", ["--log", "xml"], "it is text or json"),
         ("worker_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
@@ -310,7 +310,7 @@ def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pyte
     )
     done = cli("worker", "shop:charge")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: worker: shop:charge is a Task, not a tarry.Worker; write shop:mine. [bad_input]\n"
+    assert done.stderr == "error: worker: shop:charge is of type Task, not a tarry.Worker; write shop:mine. [bad_input]\n"
 
 
 BROKEN = {

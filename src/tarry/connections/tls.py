@@ -76,7 +76,7 @@ def refused_files(arguments: Mapping[str, Any]) -> ServerUnfit | None:
                 Path(path).open("rb").close()
         except OSError as fault:
             return ServerUnfit(
-                f"url: {name}: {path} cannot be read: {fault.strerror}. Correct the path, or the file's rights."
+                f"The URL's {name}: {path} cannot be read: {fault.strerror}. Correct the path, or the file's rights."
             )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authorities := arguments.get("ssl_ca_certs"):
@@ -84,7 +84,7 @@ def refused_files(arguments: Mapping[str, Any]) -> ServerUnfit | None:
             context.load_verify_locations(authorities)
         except ssl.SSLError:
             return ServerUnfit(
-                f"url: ssl_ca_certs: {authorities} has no certificate that can be read; it must be in PEM."
+                f"The URL's ssl_ca_certs: {authorities} has no certificate that can be read; it must be in PEM."
             )
     if certificate := arguments.get("ssl_certfile"):
         key = arguments.get("ssl_keyfile")
@@ -93,10 +93,10 @@ def refused_files(arguments: Mapping[str, Any]) -> ServerUnfit | None:
         except ssl.SSLError as fault:
             if fault.reason == "KEY_VALUES_MISMATCH":
                 return ServerUnfit(
-                    f"url: ssl_keyfile: {key or certificate} is not the key of the certificate in {certificate}."
+                    f"The URL's ssl_keyfile: {key or certificate} is not the key of the certificate in {certificate}."
                 )
             return ServerUnfit(
-                f"url: ssl_certfile: {certificate} and its key ({key or 'in the same file'}) cannot be read; both must be in PEM, "
+                f"The URL's ssl_certfile: {certificate} and its key ({key or 'in the same file'}) cannot be read; both must be in PEM, "
                 "and ssl_keyfile= names another file; ssl_password= opens a key with a password."
             )
     return None

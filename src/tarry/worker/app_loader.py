@@ -50,10 +50,10 @@ def load(path: str) -> Worker:
     if _makes_a_worker(found):
         found = _run_user_code(found, f"{path} cannot be called")
         if not isinstance(found, Worker):
-            raise BadInput(f"worker: {path} returned a {type(found).__name__}, not a tarry.Worker.")
+            raise BadInput(f"worker: {path} returned a value of type {type(found).__name__}, not a tarry.Worker.")
     if not isinstance(found, Worker):
         kind = type(found).__name__
-        raise BadInput(f"worker: {path} is a {kind}, not a tarry.Worker; {_workers_in(module_name, module)}.")
+        raise BadInput(f"worker: {path} is of type {kind}, not a tarry.Worker; {_workers_in(module_name, module)}.")
     return found
 
 
