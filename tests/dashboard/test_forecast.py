@@ -520,3 +520,31 @@ def test_ten_thousand_jobs_and_thousands_of_occurrences_cost_a_bounded_number_of
         many, found = calls(10_000, "0.5s")
         assert found.at_most == 3001, "ten a second, and one at once"
         assert many < 1.5 * few, (few, many)
+
+
+def test_a_forecast_knows_the_priority_of_a_schedules_jobs(valkey_url: str, namespace: str) -> None:
+    """After the job that was due before it, the first occurrence would be too late."""
+    with TestClient(valkey_url, Clock(), namespace=namespace) as client:
+        topic = client.topic("orders")
+        client.schedules.put(topic, "plan", {"task": "mail"}, every="61s", priority=3, max_lateness="25s")
+        topic.configure(rate="1/20s")
+        client.clock.advance("60s")
+        topic.add_many([{"task": "mail"}] * 2)
+        assert topic.pop(ttr="1d")
+        idle_worker(client, "orders")
+        found, got = forecast_and_hand_outs(client, topic)
+        assert found.certain == got == found.at_most == 6
+
+
+@pytest.mark.parametrize(("rate", "certain"), [("5/s", 2), ("50/s", 0)])
+def test_unknown_tasks_may_spend_of_a_fast_rate(valkey_url: str, namespace: str, rate: str, certain: int) -> None:
+    """A worker puts such a job back within a tenth of a second: a slower rate gets its share back."""
+    with TestClient(valkey_url, Clock(), namespace=namespace) as client:
+        topic: Any = client.topic("orders")
+        topic.configure(rate=rate, burst=1)
+        client.clock.advance("1h")
+        topic.add({"task": "print"}, priority=3)
+        topic.add_many([{"task": "mail"}] * 2)
+        idle_worker(client, "orders")
+        due = client.engine.run(topic.verbs.due_soon(SPAN, MOST_READ))
+        assert forecast_of(topic.stats(), due, [], list(client.workers())).certain == certain
