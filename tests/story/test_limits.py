@@ -16,7 +16,7 @@ from story.test_add import US, now
 from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.types import LimitStatus, Rate
-from tarry.values.durations import SECOND
+from tarry.values.durations import SECOND, as_datetime
 from tarry.verbs.jobs import settle
 
 
@@ -101,6 +101,19 @@ async def test_changing_the_rate_never_lets_more_through(adapter: Adapter, topic
     assert len(await topic.pop_many(9)) == 5
     await topic.configure(rate=None)
     assert len(await topic.pop_many(9)) == 9
+
+
+async def test_the_first_job_of_a_new_rate_waits_for_the_time_of_one_job(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    """Also in a topic that was never popped from: a change saves nothing up."""
+    await topic.configure(rate="1/1m")
+    began = clock.us
+    await topic.add("a")
+    assert await topic.pop() is None
+    assert (await topic.stats()).limited == LimitStatus("rate", as_datetime(began + 60 * SECOND))
+    assert await topic.pop(wait="2m") is not None
+    assert clock.us == began + 60 * SECOND
 
 
 async def test_a_changed_concurrency_limit_holds_at_once(adapter: Adapter, topic: Any, clock: Clock) -> None:
