@@ -15,7 +15,22 @@ from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_w
 
 pytestmark = pytest.mark.slow
 WIDTHS = (1024, 1280, 1920)
-MORE = ("/jobs?topic=orders&state=dead", "/jobs?topic=orders&state=delayed", "/job?topic=orders&id=dead-0", "/nowhere")
+UNBROKEN = "n" * 160
+"""A name without a place to break it, of a topic, a job, a schedule, a header."""
+MORE = (
+    "/jobs?topic=orders&state=dead",
+    "/jobs?topic=orders&state=delayed",
+    "/jobs?topic=orders",
+    "/job?topic=orders&id=dead-0",
+    "/topic?topic=orders&look=hour&heat=day&rates=day",
+    "/schedule?topic=orders&name=digest-1637",
+    f"/topic?topic={UNBROKEN}",
+    f"/job?topic={UNBROKEN}&id={UNBROKEN}",
+    f"/edit?topic={UNBROKEN}&id={UNBROKEN}",
+    f"/schedule?topic={UNBROKEN}&name={UNBROKEN}",
+    "/find?q=nnn",
+    "/nowhere",
+)
 ERROR = """RuntimeError: parcel service: no answer for order {n} from https://parcels.example/v1/orders/{n}
 Traceback (most recent call last):
   File "/srv/shop/parcels.py", line {n}, in {function}
@@ -34,12 +49,19 @@ FAULTS = """() => {
   }
   // names of topics have room, for the sentence below as well
   for (const one of view.querySelectorAll(".topics tbody th")) if (one.getBoundingClientRect().width < 240) told(`its column is only ${Math.round(one.getBoundingClientRect().width)} px wide`, one);
-  // a word, such as "charge" or "digest-1637", stands on one line
+  // the search field has room for its placeholder
+  for (const one of document.querySelectorAll(".find input")) if (one.getBoundingClientRect().width < 190) told(`its field is only ${Math.round(one.getBoundingClientRect().width)} px wide`, one);
+  // the words above the small time lines do not touch
+  const axis = [...view.querySelectorAll(".axis span")].map((one) => { const range = document.createRange(); range.selectNodeContents(one); return range.getBoundingClientRect(); });
+  const next = view.querySelector("th.line + th a");
+  if (next) axis.push(next.getBoundingClientRect());
+  axis.slice(1).forEach((box, i) => { if (box.left < axis[i].right + 3) found.push(`the words of the axis touch at ${Math.round(box.left)} px`); });
+  // a word, such as "charge", "digest-1637" or a part of a time zone, stands on one line
   const texts = document.createTreeWalker(view, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const node = texts.currentNode;
     if (node.parentElement.closest('pre, svg, .skip, .readout, select, option')) continue;
-    for (const word of node.data.matchAll(/\\S+/g)) {
+    for (const word of node.data.matchAll(/[^\\s/]+/g)) {
       const range = document.createRange();
       range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
       if (word[0].length <= 24 && lines(range) > 1) told(`the word ${word[0]} breaks`, node.parentElement);
@@ -51,11 +73,12 @@ FAULTS = """() => {
     range.selectNodeContents(one);
     if (shown(one) && !one.querySelector('.axis, .quiet, .skip, button, .chip') && lines(range) > 1) told('it breaks', one);
   }
-  for (const row of view.querySelectorAll('.actions, .acts .with')) {
+  for (const row of view.querySelectorAll('.actions, .acts .with, .bulk .with')) {
     const tops = [...row.querySelectorAll('button, a.button')].filter(shown).map((one) => Math.round(one.getBoundingClientRect().top));
     if (new Set(tops).size > 1) told('the buttons are in several rows', row);
   }
   const boxes = [...view.querySelectorAll('h1, h2, p, a, button, input, select, td, th, dt, dd, li, pre, label')].filter(shown)
+    .filter((one) => !one.closest('details:not([open])') || one.closest('summary'))
     .filter((one) => !one.closest('.time-line, .chart, .skip') && getComputedStyle(one).position === 'static');
   boxes.forEach((one, i) => boxes.slice(i + 1).forEach((other) => {
     if (one.contains(other) || other.contains(one)) return;
@@ -98,11 +121,15 @@ def full(site: Site, client: tarry.Client, namespace: str) -> Iterator[Site]:
     tenant = client.topic("notifications-of-a-tenant-with-a-name")
     client.schedules.put(tenant, "monthly-report-1637", cron="30 9 1-7 * mon-fri", tz="America/Argentina/Buenos_Aires")
     client.delayed_queue("java", codec="string", format="tarry").offer("tea", "1h")
-    topics = [WorkerTopic("orders", ("close", "an_old_handler_with_a_name", "send_mail"), 50, 1, overrun=1)]
+    handlers = ("close", "an_old_handler_with_a_name", "send_mail", UNBROKEN, *[f"handler_{n}" for n in range(20)])
+    topics = [WorkerTopic("orders", handlers, 50, 1, overrun=1), WorkerTopic(UNBROKEN, ("close",), 50, 0)]
     report = WorkerReport(
         "a-host.somewhere.example", 4711, "1", 50, 1, False, topics, [ReportedJob("orders", held.id, 1, 1)], "work"
     )
     client.engine.run(report_worker(client.namespace, b"ada", None, report))
+    unbroken = client.topic(UNBROKEN)
+    unbroken.add({UNBROKEN: UNBROKEN}, id=UNBROKEN, delay="1h", headers={UNBROKEN[:60]: UNBROKEN})
+    client.schedules.put(UNBROKEN, UNBROKEN, UNBROKEN, every="1h", headers={UNBROKEN[:60]: UNBROKEN})
     site.sample()
     with (
         client.map_cache(f"prices-{namespace}", codec="string") as prices,

@@ -117,7 +117,7 @@ def _plans(action: str) -> Callable[[PageRequest, Form], Awaitable[ActionPlan]]:
             n = await _count(visit, form, chosen, action)
             note = ", ".join(f"{part}: {filters.plain(text)}" for part, text in chosen.search.given().items())
             if n > ROUND_SIZE and (action == "reschedule" or chosen.has_window):
-                note = f"This does the first {ROUND_SIZE:,}, and then tells how many are left."
+                note = f"Only the first {ROUND_SIZE:,} are done now; the answer says how many are left."
             if action == "reschedule" and n > ROUND_SIZE:
                 raise BadInput(f"reschedule: {n:,} jobs; choose a time window with at most {ROUND_SIZE:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
