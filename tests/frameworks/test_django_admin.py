@@ -16,7 +16,7 @@ def test_the_admin_site_shows_topics_and_kicks_and_deletes_dead_jobs(
 ) -> None:
     monkeypatch.chdir(PROJECT)
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "settings")
-    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT), prepend=os.pathsep)
     unneeded = [
         part
         for name in ("asyncio", "schemathesis", "hypothesispytest", "cacheprovider")

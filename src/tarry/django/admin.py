@@ -5,7 +5,8 @@
     /admin/tarry/admintopic/orders/change/        dead jobs of one              tarry.view_jobs
         ?state=retrying&in=error&q=card           in a state, with a text
         ?group=3f9a1c0284b1                       of a group of the dead
-        ?show=groups, ?show=schedules             the groups, the schedules
+        ?show=groups                              the groups
+        ?show=schedules&q=daily&only=paused       the schedules, with a text, in a state
         action=kick, action=delete                the chosen dead jobs          tarry.kick_jobs, tarry.delete_jobs
 
 The pages have the markup and the style sheet of the admin's own lists.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -36,13 +38,15 @@ from tarry.django.models import AdminTopic
 from tarry.errors import BadInput, BodyError, TarryError
 from tarry.verbs.jobs.dead_groups import task_of
 from tarry.verbs.jobs.job_values import JobInfo
+from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.views import is_known
 
-TOPICS_SHOWN, JOBS_SHOWN, GROUPS_AT_ONCE = 100, 100, 1000
+TOPICS_SHOWN, JOBS_SHOWN, SCHEDULES_SHOWN, GROUPS_AT_ONCE = 100, 100, 100, 1000
 STATES = ("dead", "retrying", "delayed", "ready", "reserved", "finished")
 SEARCHED = {"error": "error", "text": "body", "task": "task"}
 HAS = ("dead", "retrying", "ready", "reserved", "delayed")
+ONLY = ("paused", "orphaned", "damaged")
 TITLES = {"groups": "Dead jobs of {} by error", "schedules": "Schedules of {}"}
 AdminRequest = Any
 """A request. Django has no types, and its middleware adds attributes."""
@@ -94,6 +98,7 @@ class TopicAdmin(admin.ModelAdmin):
         except TarryError as fault:
             status = _report(request, fault)
         shown = {"title": "Topics", "page": page, "rows": rows, "text": text, "has": has, "all_has": HAS}
+        shown["query"] = urlencode({"q": text, "has": has})
         return self._render(request, "topics", {**shown, **(extra_context or {})}, status)
 
     def change_view(
@@ -125,7 +130,7 @@ class TopicAdmin(admin.ModelAdmin):
             if template == "groups":
                 shown["found"] = topic.dead_groups(limit=GROUPS_AT_ONCE, cursor=given.get("cursor") or None)
             elif template == "schedules":
-                shown["schedules"] = client().schedules.list(name)
+                shown |= _read_schedules(name, shown["text"], given.get("only", ""), given.get("page"))
             else:
                 shown |= _read_jobs(topic, shown, given.get("cursor") or None)
         except TarryError as fault:
@@ -215,6 +220,25 @@ def _read_jobs(topic: Topic[Any], shown: dict[str, Any], cursor: str | None) -> 
         search["group"] = shown["group"]
     found = topic.list(shown["state"], **search, limit=JOBS_SHOWN, cursor=cursor)
     return {"jobs": [_shown(job) for job in found], "cursor": found.cursor, "scanned": found.scanned}
+
+
+def _read_schedules(topic: str, text: str, only: str, number: str | None) -> dict[str, Any]:
+    """A page of the schedules with a text in their id or cron expression, in a state; by their next occurrence."""
+    if only and only not in ONLY:
+        raise BadInput(f"only: {only[:40]!r} is unknown; it is one of {', '.join(ONLY)}.")
+    found = [one for one in client().schedules.list(topic) if text.lower() in f"{one.id} {one.cron or ''}".lower()]
+    chosen = [one for one in found if not only or getattr(one, only)]
+    page = Paginator(sorted(chosen, key=_next_first), SCHEDULES_SHOWN).get_page(number)
+    return {
+        "page": page,
+        "only": only,
+        "all_only": ONLY,
+        "query": urlencode({"show": "schedules", "q": text, "only": only}),
+    }
+
+
+def _next_first(one: Schedule) -> tuple[Any, ...]:
+    return one.next is None, one.next, one.id
 
 
 def _shown(job: JobInfo[Any]) -> dict[str, Any]:

@@ -119,6 +119,33 @@ def test_schedules_are_listed():
     assert "1 schedule<" in page
 
 
+def test_schedules_are_searched_filtered_and_have_pages(orders):
+    for n in range(120):
+        jobs().schedules.put("orders", f"beat-{n:03}", every=f"{n + 1}h")
+    jobs().schedules.put("orders", "daily", cron="0 9 * * mon", tz="Europe/Berlin")
+    jobs().schedules.pause("orders", "beat-007")
+    browser = staff("view_jobs")
+
+    def page_of(query):
+        page = content(browser.get(ORDERS, {"show": "schedules", **query}))
+        return page, re.findall(r'<th scope="row">([\w-]+)', page)
+
+    first, names = page_of({})
+    assert (len(names), names[0], "page 1 of 2" in first, "121 schedules" in first) == (100, "beat-000", True, True)
+    address = re.search(r'href="(\?[^"]+)">next', first)[1].replace("&amp;", "&")
+    assert len(re.findall(r'<th scope="row">', content(browser.get(ORDERS + address)))) == 21
+    assert page_of({"q": "BEAT-01"})[1] == [f"beat-{n:03}" for n in range(10, 20)]
+    assert page_of({"q": "9 * * mon"})[1] == ["daily"]
+    assert page_of({"only": "paused"})[1] == ["beat-007"]
+    assert page_of({"q": "daily", "only": "paused"})[1] == []
+    second, names = page_of({"q": "beat", "page": "2"})
+    assert (len(names), "q=beat" in re.search(r'href="(\?[^"]+)">previous', second)[1]) == (20, True)
+    for query in ({"q": EVIL}, {"q": EVIL, "page": "7"}):
+        assert EVIL not in page_of(query)[0]
+    assert 'id="changelist-search"' in first
+    assert browser.get(ORDERS, {"show": "schedules", "only": "late"}).status_code == 400
+
+
 def test_topics_are_searched_and_filtered(orders):
     jobs().topic("mail").add(1)
     browser = staff("view_jobs")
