@@ -21,7 +21,7 @@ from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import compression, openapi
 from tarry.programs.service.cors import allowing_origins
 from tarry.programs.service.metrics import Metrics
-from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
+from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest, drop_body
 from tarry.programs.service.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
 from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
@@ -202,12 +202,14 @@ class ServiceApp:
             pass
         except UnknownRoute as fault:
             if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, path, headers):
+                await drop_body(scope, headers, receive)
                 status = await self._send_problem(fault, None, send)
             else:
                 status = fault.status
                 show, inner = self.pages.route_unknown(scope)
                 await show(inner, receive, send)
         except Exception as fault:  # noqa: BLE001  # the client gets a problem for any exception
+            await drop_body(scope, headers, receive)
             status = await self._send_problem(fault, route, send)
         finally:
             self.metrics.count_request(name, status, time.perf_counter() - began)

@@ -87,6 +87,10 @@ class OpenRequests(deque[Any]):
         """Whether the rest of a body is still to come: the newest one's."""
         return len(self) > 0 and bool(self[-1].more_body)
 
+    def waits_for_a_body(self) -> bool:
+        """Whether one request is open, and its body is still to come."""
+        return len(self) == 1 and bool(self[-1].more_body)
+
     def hold(self, begins: bool) -> None:
         """The service begins to hold the oldest request, or ends to."""
         self.is_held = begins

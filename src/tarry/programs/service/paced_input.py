@@ -62,9 +62,11 @@ class PacedInput:
         if is_over or not self._kept:
             self._kept = b""
             self._connection.flow.resume_reading()
-        elif self._open.is_authorized or not self._open or self._lacks_a_body():
+        elif self._open.is_authorized or not self._open or self._open.waits_for_a_body():
             self._parse_part()
-            if self._kept and self._lacks_a_body():  # with its head, or an answer before it would end the connection
+            if (
+                self._kept and not self._open.is_last and self._open.waits_for_a_body()
+            ):  # with its head, or an answer before it would end the connection
                 self._parse_part()
             self.resume()
             if not self._kept:
@@ -77,10 +79,6 @@ class PacedInput:
         part, self._kept, begins = self._kept[:end], self._kept[end:], self._begins
         self._begins = not self._kept
         self._connection.parse(part, is_read=begins)
-
-    def _lacks_a_body(self) -> bool:
-        """Whether the one open request lacks a body that is not refused."""
-        return len(self._open) == 1 and self._open.lack_a_body() and not self._open.is_last
 
     def _end_of_part(self) -> int:
         end = self._kept.find(_END)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from email.message import Message as Header
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tarry.programs.serving.namespace_clients import NamespaceClients
     from tarry.wire.bodies import Body
 
+MOST_DROPPED, DROP_S = 64 << 10, 0.25
+"""A refused request's body of at most so many bytes is read and thrown away, within so many seconds."""
 LONGEST_MEDIA = 1000
 """A content type has at most so many bytes."""
 UTF_8 = ("", "utf-8", "utf8", "us-ascii")
@@ -75,6 +77,21 @@ def media_charset(media: bytes) -> str:
     header = Header()
     header["content-type"] = media.decode("latin-1")
     return header.get_content_charset() or ""
+
+
+async def drop_body(scope: Any, headers: Mapping[bytes, bytes], receive: Receive) -> None:
+    """Reads a short body that nobody wants. The answer before it would end the connection, and clients send head and body apart."""
+    if not connection_of(scope).waits_for_a_body() or b"expect" in headers:
+        return
+    left = MOST_DROPPED - int(headers.get(b"content-length", b"0"))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DROP_S):
+            while left >= 0:
+                message = await receive()
+                if not message.get("more_body", False):
+                    return
+                if b"content-length" not in headers:
+                    left -= len(message["body"])
 
 
 class ServiceRequest:

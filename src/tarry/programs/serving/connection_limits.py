@@ -230,6 +230,10 @@ class ServedConnection:
     def authorize(self) -> None:
         """The request has a valid token, or is permitted where none is needed."""
 
+    def waits_for_a_body(self) -> bool:
+        """Whether one request is open, and its body is still to come."""
+        return False
+
 
 EXTENSION = "tarry.connection"
 """The extension of ASGI that is the connection."""
