@@ -310,7 +310,9 @@ def test_a_task_in_place_of_the_worker_is_not_called(cli: Cli, monkeypatch: pyte
     )
     done = cli("worker", "shop:charge")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: worker: shop:charge is of type Task, not a tarry.Worker; write shop:mine. [bad_input]\n"
+    assert (
+        done.stderr == "error: worker: shop:charge is of type Task, not a tarry.Worker; write shop:mine. [bad_input]\n"
+    )
 
 
 BROKEN = {
