@@ -84,6 +84,15 @@ async def test_an_id_may_be_added_again_and_the_living_job_is_seen_first(adapter
     assert (await topic.stats()).finished_kept == 1
 
 
+async def test_an_id_whose_history_has_ended_is_kept_anew(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(keep_finished="1m")
+    await finished(topic, "7", "first")
+    clock.advance(61)
+    await finished(topic, "7", "second")
+    assert await topic.result("7") == "second"
+    assert [job.id for job in await topic.list("finished")] == ["7"]
+
+
 async def test_a_result_that_cannot_be_kept_says_why_and_the_job_is_done(adapter: Adapter, topic: Any) -> None:
     await topic.configure(keep_finished="1d")
     await finished(topic, "large", "x" * 70_000)

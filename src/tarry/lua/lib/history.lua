@@ -45,8 +45,8 @@ local function index_history(kept)
   for i, job in ipairs(kept) do
     scores[2 * i - 1], scores[2 * i], ids[i] = text(now + job.span), job.id, job.id
   end
-  sweep_history(#kept)
   redis.pcall('ZADD', finished, unpack(scores))
+  sweep_history(#kept)  -- after it: an id of those that are over may have been kept again
   local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')[2]
   local seconds = text(math.ceil((tonumber(last or now) - now) / 1000000) + 1)
   redis.call('EXPIRE', finished, seconds)
