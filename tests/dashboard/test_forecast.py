@@ -186,7 +186,9 @@ class Game:
         else:
             age_us = self.clock.us - self.unknown_since.setdefault(job.id, self.clock.us)
             pause_us = min(max(age_us, FIRST_PAUSE_US), LONGEST_PAUSE_US)
-            back = self.topic.verbs.fail(job, b"%d" % pause_us, "unknown", False, refund=True)
+            back = self.topic.verbs.fail(
+                job, b"%d" % pause_us, "unknown", False, unseen_us=job._popped_us - job._due_us
+            )
             self.client.engine.run(back)
 
     def finish_handlers(self) -> None:
@@ -449,7 +451,7 @@ def test_a_forecast_counts_with_the_burst_after_a_quiet_time(valkey_url: str, na
         idle_worker(client, "orders")
         found, got = forecast_and_hand_outs(client, topic)
         assert found.certain == got == found.at_most == 4 + 30
-        assert found.sentence == "Within 5 m 34 are handed out, of 90 jobs."
+        assert found.sentence == "In the next 5 m, 34 of 90 jobs are handed out."
 
 
 def test_a_forecast_counts_a_schedule_in_its_own_partition(valkey_url: str, namespace: str) -> None:
@@ -486,8 +488,8 @@ def test_a_handler_for_any_body_knows_each_task(valkey_url: str, namespace: str)
     """The bodies of a topic with one handler may look like those of tasks."""
     with TestClient(valkey_url, Clock(), namespace=namespace) as client:
         for topic, any_body, says in (
-            ("orders", True, "Within 5 m 3 are handed out, of 3 jobs."),
-            ("tasks", False, "Within 5 m 3 jobs are due, and none is handed out: no live worker knows 'print'."),
+            ("orders", True, "In the next 5 m, 3 of 3 jobs are handed out."),
+            ("tasks", False, "In the next 5 m, 3 jobs are due, and none is handed out: no live worker knows 'print'."),
         ):
             client.topic(topic).add_many([{"task": "print"}] * 3)
             idle_worker(client, topic, takes_any_body=any_body)
