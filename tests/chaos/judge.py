@@ -495,7 +495,10 @@ class Case:
                 ))
             )
         ]  # fmt: skip
-        if others or self.faults.ended(settle[WHO], settle[ENDED]):
+        cut_off = self.faults.workers.was_cut_off(
+            settle[WHO], settle[ENDED]
+        )  # who had it next was killed before it said so
+        if others or cut_off or self.faults.ended(settle[WHO], settle[ENDED]):
             self.count("refused, settled or deleted before")
         else:
             self.excused("refused", handed[BEGAN], self.tally_words(settle), settle[ENDED])

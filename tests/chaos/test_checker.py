@@ -624,6 +624,19 @@ def test_a_worker_is_overtaken_only_if_all_its_connections_have_ended(world: Wor
     assert dict(found.breaches) == ({} if len(kinds) == 3 else {"doubled": 1})
 
 
+def test_a_worker_that_was_cut_off_may_be_refused(world: World) -> None:
+    """Who had its job next was killed before it wrote that down."""
+    created = world.add(50)
+    receipt = world.hand(50, created)
+    since = world.now
+    world.call(FINISH, 50, receipt, status=REFUSED, by=1)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=world.now, by=2), by=2)
+    world.fault("half-open", who=2, since=since, until=world.now, kinds=["subscribed", "blocked"])
+    assert "refused" in world.verdict().tally.breaches
+    world.fault("half-open", who=2, since=since, until=world.now, kinds=["subscribed", "blocked", "commands"])
+    assert "refused" not in world.verdict().tally.breaches
+
+
 def test_a_clock_that_is_set_forth_ends_the_time_to_run(world: World) -> None:
     two_workers(world)
     created = world.add(50)
