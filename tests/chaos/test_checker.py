@@ -630,7 +630,8 @@ def test_a_worker_that_was_cut_off_may_be_refused(world: World) -> None:
     receipt = world.hand(50, created)
     since = world.now
     world.call(FINISH, 50, receipt, status=REFUSED, by=1)
-    world.call(FINISH, 50, world.hand(50, created, 2, due=world.now, by=2), by=2)
+    world.sleep(SECOND)
+    world.call(FINISH, 50, world.hand(50, created, 3, due=world.now, by=2), by=2)
     world.fault("half-open", who=2, since=since, until=world.now, kinds=["subscribed", "blocked"])
     assert "refused" in world.verdict().tally.breaches
     world.fault("half-open", who=2, since=since, until=world.now, kinds=["subscribed", "blocked", "commands"])
