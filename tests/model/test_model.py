@@ -31,6 +31,7 @@ from tarry import BadInput, JobExists, NewJob, Reservation, StaleReceipt
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import add, settle
 from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.jobs.records import pack_fault
 
 pytestmark = pytest.mark.slow
 
@@ -197,11 +198,11 @@ class Game(RuleBasedStateMachine):
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), wait=WAITS, calls=CALLS)
-    def put_back_unseen(self, data: Any, wait: int, calls: str) -> None:
+    @rule(data=st.data(), wait=WAITS, calls=CALLS, fault=st.sampled_from(["", pack_fault("", "nobody knows it")]))
+    def put_back_unseen(self, data: Any, wait: int, calls: str, fault: str) -> None:
         job = data.draw(st.sampled_from(self.held[-6:]))
         late_us = self.late_us[job.id, job.receipt]
-        call = settle.fail(self.topic.verbs.keys, job, b"%d" % wait, "", counted=False, unseen_us=late_us)
+        call = settle.fail(self.topic.verbs.keys, job, b"%d" % wait, fault, counted=False, unseen_us=late_us)
         for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
             known = self.believed.jobs.get(job.id)
             was_held = known is not None and known.place == "reserved"
@@ -209,8 +210,8 @@ class Game(RuleBasedStateMachine):
             told = None
             try:
                 self.client.engine.run(call.as_replay() if again else call)
-            except StaleReceipt as fault:
-                told = fault.reason
+            except StaleReceipt as refusal:
+                told = refusal.reason
             assert told == expected
             self.believed.refused += told is not None
             self.believed.popped -= was_held and self.believed.jobs[job.id].place == "due"
@@ -321,7 +322,7 @@ class Game(RuleBasedStateMachine):
         assert stats.popped >= max(self.believed.popped, self.shown), "it never falls"
         self.shown = stats.popped
         meta = self.server.hgetall(f"tarry:{{{self.client.namespace}/t}}:meta")
-        counts = [int(n) for field, n in meta.items() if field.startswith(b"late:")]
+        counts = [int(n) for field, n in meta.items() if field.startswith(b"late:") or field == b"noted"]
         assert sum(counts) == self.believed.popped
         assert min(counts, default=0) >= 0
         assert (stats.refused, stats.too_late) == (self.believed.refused, self.believed.too_late)

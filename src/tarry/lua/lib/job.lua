@@ -9,6 +9,8 @@ local NO_NONCE = string.rep('\0', NONCE_SIZE)
 local RUN = '<I3BIddB'  -- attempt, flags, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295  -- of a job
+local NOTE = '\n\29'        -- in a fault: behind it is a note, such as that nobody knows the job's task
+local NOTED = 'noted'       -- in `meta`: hand-outs of such jobs (lib/put_backs.lua)
 local UNCONFIRMED = -1  -- in place of a run's limit; stored as a flag: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
 local function created_of(value) return (struct.unpack(MOMENT, value)) end

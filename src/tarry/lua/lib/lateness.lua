@@ -3,7 +3,12 @@
 
 local late, bucket, low, high = {}, nil, 1, 0
 
-local function note_lateness(us)
+-- `fault`: with a note the job was put back before, and its due time says nothing of lateness (lib/put_backs.lua).
+local function note_lateness(us, fault)
+  if fault ~= '' and string.find(fault, NOTE, 1, true) then
+    late[NOTED] = (late[NOTED] or 0) + 1
+    return
+  end
   if us < low or us >= high then
     us = math.max(us, 0)  -- negative if the clock was set back
     local k = math.floor(math.log(us + 1) / math.log(2) * 4)

@@ -79,7 +79,7 @@ local function hand_out(id, at, value, run, reserved_args, runs_args)
   local answered = attempt < max_attempts and attempt or -attempt
   local stored_limit = answered < 0 and UNCONFIRMED or max_attempts == NO_LIMIT and 0 or max_attempts
   runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, stored_limit, receipt, first, holder, fault)
-  note_lateness(now - math.max(at, places_since, limits and limits.time_of(handed + 1) or 0))
+  note_lateness(now - math.max(at, places_since, limits and limits.time_of(handed + 1) or 0), fault)
   local slot = FIELDS_PER_JOB * handed
   out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
   handed, bytes = handed + 1, bytes + #value

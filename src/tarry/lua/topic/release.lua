@@ -73,7 +73,7 @@ for i = FIRST, #ARGV, STRIDE do
       if counted ~= '1' and counted ~= '0' then
         unseen, given = unseen + 1, receipt
         local late = tonumber(string.sub(counted, 2))
-        if late then uncounted[#uncounted + 1] = {late, tonumber(receipt)} end
+        if late then uncounted[#uncounted + 1] = {late, tonumber(receipt), string.find(before, NOTE, 1, true)} end
       end
     end
   end

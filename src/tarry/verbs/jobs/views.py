@@ -246,7 +246,7 @@ def _popped_and_lateness(meta: dict[bytes, bytes]) -> tuple[int, Lateness]:
     """Of two numbers the larger is shown: see lua/lib/put_backs.lua."""
     counts = _numbered(meta, b"late:")
     most = _numbered(meta, b"most:")
-    return max(sum(counts.values()), int(meta.get(b"most", 0))), Lateness.of(
+    return max(sum(counts.values()) + int(meta.get(b"noted", 0)), int(meta.get(b"most", 0))), Lateness.of(
         {bucket: max(n, most.get(bucket, 0)) for bucket, n in counts.items()}
     )
 
