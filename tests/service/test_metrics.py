@@ -95,7 +95,7 @@ def test_the_conditions_of_a_topic_are_exported(running_service: RunningService,
     assert value(seen, api.namespace, topic="orders", kind="late") == 2
 
 
-def test_readiness_names_the_conditions_of_the_server_and_of_no_topic(own_server: Any) -> None:
+def test_readiness_names_the_conditions_of_the_server(own_server: Any) -> None:
     running = own_server(maxmemory="50mb")
     with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
         assert "unfit_server" not in httpx.get(f"{limited.url}/readyz").json().get("conditions", [])
@@ -245,7 +245,7 @@ def test_a_service_without_its_server_is_alive_but_not_ready(own_server: Any) ->
 def test_health_readiness_and_version_are_answered(running_service: RunningService) -> None:
     for path in ("/healthz", "/readyz"):
         answer = httpx.get(running_service.url + path)
-        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
     import tarry
 
     assert httpx.get(f"{running_service.url}/version").json() == {"version": tarry.__version__}

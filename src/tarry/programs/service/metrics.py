@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,13 +23,13 @@ from tarry.connections.health import Node, assess_node
 from tarry.connections.resp import raise_faults
 from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges
 from tarry.errors import TarryError, Unavailable
+from tarry.programs.service.skipped_topics import SkippedTopics
+from tarry.programs.service.topic_verdicts import LastVerdicts, look_at_topics
 from tarry.programs.serving.conditions import (
     LEVELS,
     UNKNOWN_SERVER,
     Condition,
     ServerFacts,
-    assess_server,
-    assess_topic,
     facts_of,
 )
 from tarry.programs.serving.processes import SHARED_FOLDER
@@ -44,7 +44,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-MOST_TOPICS = 1000
 READINESS_TIMEOUT_S = 2.0
 """How long a readiness check waits for the servers."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -90,6 +89,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.skipped = SkippedTopics()
+        self.verdicts = LastVerdicts(self.skipped)
         self.registry = CollectorRegistry()
         """The registry for the metrics that parts of the service count themselves."""
         self._requests = Histogram(
@@ -161,8 +161,8 @@ class Metrics:
                 await self._assess_servers(clients)
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def check_usable(self, clients: NamespaceClients) -> tuple[Condition, ...]:
-        """Runs a read-only script on every server; returns the conditions of the servers. Raises a ``TarryError`` soon when one
+    async def check_usable(self, clients: NamespaceClients) -> ServerFacts:
+        """Runs a read-only script on every server; returns what is known of the servers. Raises a ``TarryError`` soon when one
         cannot be used."""
         try:
             async with asyncio.timeout(READINESS_TIMEOUT_S):
@@ -171,7 +171,7 @@ class Metrics:
                     *[client.engine.run(client.topic("readyz").verbs.stats()) for _, client in clients]
                 )
                 facts = await self.skipped.or_none("state of the server", self._assess_servers(clients))
-                return tuple(assess_server(facts or UNKNOWN_SERVER))
+                return facts or UNKNOWN_SERVER
         except TimeoutError:
             raise Unavailable(f"The server has not answered for {READINESS_TIMEOUT_S:g} s.") from None
 
@@ -185,15 +185,10 @@ class Metrics:
         restarts: Counter[tuple[str, str]] = Counter()
         for namespace, client in clients:
             if credential is None or credential.namespace == namespace:
-                names = (await client.topics())[:MOST_TOPICS]
-                requests = [
-                    self.skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
-                ]
-                known = [stats for stats in await asyncio.gather(*requests) if stats is not None]
-                seen += [(namespace, stats) for stats in known]
-                workers = await self.skipped.or_none(f"workers of {namespace}", client.workers()) or ()
-                conditions |= {(namespace, stats.topic): assess_topic(stats, workers, server) for stats in known}
-                for worker in workers:
+                found = await look_at_topics(namespace, client, server, self.skipped)
+                seen += [(namespace, stats) for stats in found.stats]
+                conditions |= {(namespace, topic): told for topic, told in found.conditions.items()}
+                for worker in found.workers:
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
                     restarts.update({(namespace, work): count for work, count in worker.restarts.items()})
         own = generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
@@ -207,27 +202,6 @@ def _all_processes() -> CollectorRegistry:
     found = CollectorRegistry()
     MultiProcessCollector(found)  # type: ignore[no-untyped-call]  # it has no types
     return found
-
-
-class SkippedTopics:
-    """Metrics that cannot be read, for example because of missing permissions: they are left out, with one warning each."""
-
-    def __init__(self) -> None:
-        self._reported: set[str] = set()
-
-    async def or_none(self, what: str, request: Awaitable[T]) -> T | None:
-        """Awaits the request; ``None`` when it is refused. Raises ``Unavailable`` when the server does not answer."""
-        try:
-            found = await request
-        except Unavailable:
-            raise
-        except TarryError as fault:
-            if what not in self._reported:
-                self._reported.add(what)
-                logger.warning("The %s is left out of the metrics: %s", what, fault)
-            return None
-        self._reported.discard(what)
-        return found
 
 
 class _TopicCollector(CollectorRegistry):

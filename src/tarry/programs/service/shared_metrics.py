@@ -13,7 +13,7 @@ from tarry.verbs.redisson.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.service.metrics import SkippedTopics
+    from tarry.programs.service.skipped_topics import SkippedTopics
     from tarry.verbs.locks.lock_values import LockState
     from tarry.verbs.redisson.delayed.stats import QueueStats
     from tarry.verbs.redisson.mapcache.map_values import MapStats

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
@@ -169,6 +169,16 @@ class Authorizer:
             self.count_call(found)
             return found.namespace, found
         return "", None
+
+    async def visible_namespaces(self, headers: Mapping[bytes, bytes]) -> Sequence[str]:
+        """The namespaces that a request to a route without scopes may see: its token's, or all where no token is required."""
+        with suppress(TarryError, NoToken):
+            await self.detect_first_token()
+            if not self.settings.tokens:
+                return self.settings.namespaces
+            if (header := headers.get(b"authorization")) is not None:
+                return ((await self._authenticate_header(header)).namespace,)
+        return ()
 
     def check_scopes(self, credential: Credential, scopes: frozenset[Scope]) -> None:
         """Raises ``Forbidden`` unless the token has one of these scopes."""

@@ -10,7 +10,9 @@ from msgspec import Struct
 from tarry.errors import JobExists
 from tarry.programs.service.responses import PlainResponse, Response
 from tarry.programs.service.router import RouteTable
+from tarry.programs.service.topic_verdicts import TopicVerdict
 from tarry.programs.serving import problems
+from tarry.programs.serving.conditions import assess_server
 from tarry.programs.serving.problems import UnknownRoute
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 
@@ -21,10 +23,13 @@ table = RouteTable("about")
 
 
 class Health(Struct, omit_defaults=True):
-    """``ok``; a problem otherwise. ``conditions`` has the kinds of the server's conditions, of readiness alone."""
+    """``ok``; a problem otherwise. Readiness has more: ``conditions``, the kinds of the server's conditions; ``topics``, how many
+    topics have each condition as their worst one; and the ``worst_topics``, ten at most, for a request that may see them."""
 
     status: str
     conditions: list[str] = []
+    topics: dict[str, int] = {}
+    worst_topics: list[TopicVerdict] = []
 
 
 class Version(Struct):
@@ -67,11 +72,19 @@ async def healthz(_: ServiceRequest) -> Health:
 )
 async def readyz(request: ServiceRequest) -> Health:
     """Readiness: the server (every node of a Cluster that has slots) answers and runs scripts, and the service does not drain. Otherwise 503.
-    It does not ask how topics are: a service that is taken out of use repairs none of them."""
+    Topics do not count: a service that is taken out of use repairs none of them. The answer says what is wrong with them, as of the last
+    half minute: how many have each condition, and to a request with a token, as to all where none is needed, which are the worst."""
     if request.app.draining:
         raise problems.Draining
-    found = await request.app.metrics.check_usable(request.app.clients)
-    return Health("ok", [condition.kind for condition in found])
+    clients, metrics = request.app.clients, request.app.metrics
+    server = await metrics.check_usable(clients)
+    await metrics.verdicts.look(clients, server)
+    return Health(
+        "ok",
+        [condition.kind for condition in assess_server(server)],
+        metrics.verdicts.count(),
+        metrics.verdicts.worst(await request.app.authorizer.visible_namespaces(request.headers)),
+    )
 
 
 @table.route(
