@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -173,6 +174,49 @@ def test_the_lists_have_the_markup_of_the_admin_site(orders):
         ):
             assert mark in page, (path, mark)
     assert 'id="action-toggle"' in browser.get(ORDERS).content.decode()
+
+
+def test_no_long_name_runs_out_of_a_list(orders, live_server):
+    long = "n" * 150
+    jobs().topic(long).add({"task": long}, id=long, max_attempts=1)
+    topic = jobs().topic(long)
+    topic.bury(topic.pop(), reason=f"{long}\n{long}")
+    jobs().schedules.put(long, long, every="1h")
+    session = staff("view_jobs", "kick_jobs").cookies["sessionid"].value
+    page = f"{TOPICS}{long}/change/"
+    found = {
+        path: boxes(live_server.url + path, session)
+        for path in (TOPICS, page, f"{page}?show=groups", f"{page}?show=schedules")
+    }
+    assert not any(found.values()), [told for told in found.values() if told]
+
+
+OUT = """() => {
+  const list = document.querySelector(".results"), filter = document.querySelector("#changelist-filter").getBoundingClientRect();
+  const found = [...document.querySelectorAll("#changelist-search, .results, #content h1, .paginator")]
+    .filter((one) => { const box = one.getBoundingClientRect(); return box.right > innerWidth || (box.right > filter.left && box.bottom > filter.top); })
+    .map((one) => `it runs out: ${one.outerHTML.slice(0, 80)}`);
+  const table = list.querySelector("table").getBoundingClientRect();
+  if (table.right > list.getBoundingClientRect().right + 1 && getComputedStyle(list).overflowX === "visible") found.push(`the table runs out by ${Math.round(table.right - list.getBoundingClientRect().right)} px`);
+  for (const one of list.querySelectorAll("tbody td, tbody th")) if (one.getBoundingClientRect().height > 450) found.push(`it is too narrow, ${Math.round(one.getBoundingClientRect().width)} px: ${one.innerText.slice(0, 20)}`);
+  return found;
+}"""
+
+
+def boxes(url, session):
+    """What runs out of its place in a browser, 1,280 px wide, that has this session."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.add_cookies([{"name": "sessionid", "value": session, "url": url}])
+        page = context.new_page()
+        page.goto(url)
+        page.wait_for_selector("#result_list")
+        found = page.evaluate(OUT)
+        browser.close()
+    return found
 
 
 def test_only_those_who_may_see_them_do(orders):
