@@ -55,7 +55,10 @@ class RunningService:
 
 @contextmanager
 def serve(
-    opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None, mounts: Sequence[Mount] = ()
+    opened: Callable[[str], AsyncClient],
+    settings: ServiceSettings | None = None,
+    mounts: Sequence[Mount] = (),
+    tls: http_server.TlsFiles | None = None,
 ) -> Iterator[RunningService]:
     """A service, for as long as the block lasts."""
     started: list[RunningService] = []
@@ -65,7 +68,7 @@ def serve(
     async def live() -> None:
         app = ServiceApp(settings or ServiceSettings(), opened, mounts)
         with open_listener("127.0.0.1", 0) as listener:
-            server = http_server.make_server(app, files=app.files)
+            server = http_server.make_server(app, tls=tls, files=app.files)
             running = asyncio.ensure_future(server.serve([listener]))
             started.append(RunningService(app, asyncio.get_running_loop(), listener.getsockname()[1]))
             ready.set()

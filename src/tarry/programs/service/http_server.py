@@ -56,6 +56,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShar
     import uvicorn
 
     from tarry.programs.service.protocol import HTTPProtocol
+    from tarry.programs.service.tls_handshake import TlsHandshake
     from tarry.programs.serving.connection_limits import IDLE_S, FileShares, PortLimits
 
     class SignalFreeServer(uvicorn.Server):
@@ -63,9 +64,11 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShar
         def capture_signals(self) -> Generator[None]:
             yield
 
+    limits = PortLimits(files or FileShares())
+    protocol = partial(HTTPProtocol, limits=limits)
     config = uvicorn.Config(
         app,
-        http=partial(HTTPProtocol, limits=PortLimits(files or FileShares())),  # type: ignore[arg-type]  # a class of its own
+        http=protocol,  # type: ignore[arg-type]  # a class of its own
         ws="none",
         lifespan="off",
         log_config=None,
@@ -82,6 +85,9 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShar
         config.load()
     except (OSError, ssl.SSLError) as fault:
         raise BadInput(_tls_error(tls, fault)) from None
+    if config.ssl is not None:  # it begins on plain connections
+        config.http_protocol_class = partial(TlsHandshake, protocol, config.ssl, limits)  # type: ignore[assignment]
+        config.ssl = None
     return SignalFreeServer(config)
 
 

@@ -1,7 +1,7 @@
 """How long a connection may live, by what it waits for, and how many connections a port may have: the same for all ports.
 
 phase     what it waits for                       how long
-HEAD      a command, or the head of a request     10 s, however many of its bytes come
+HEAD      a TLS handshake, a command, or a head    10 s, however many of its bytes come
 BODY      the rest of a request                   30 s, of the first request from the connection on; longer while 4 KiB/s come
 ANSWER    the service, which works or waits       no limit
 LAST      the client, which has its last answer   10 s
