@@ -90,13 +90,23 @@ class Watch:
         alarm = NEVER if alarm is None else max(alarm, 0)
         return change(s, i, phase="answered", alarm=alarm, seat=seat, fires=fires)
 
-    def fire(self, s: State) -> State:
-        """The job of the occurrence is added and the schedule moves on, if nobody did it before."""
+    def reserve(self, s: State, i: int) -> State:
+        """The schedule is reserved for a second, if nobody was first."""
         if s.fires > 0:
+            return change(s, i, phase="waiting", alarm=0)
+        s = change(s, i, phase="adding", reserves=True)
+        return self.settled(s._replace(fires=self.G, reserved=min(s.fires, s.reserved)))[0]
+
+    def fire(self, s: State, i: int) -> State:
+        """The job of the occurrence is added and the schedule moves on, if nobody did it before."""
+        may_add, at = s.crew[i].reserves, s.reserved
+        s = change(s, i, phase="waiting", alarm=0)
+        if not may_add:
             return s
         left = s.occurrences - 1
-        s = s._replace(jobs=tuple(sorted((*s.jobs, s.fires))), occurrences=left)
-        return self.settled(s._replace(fires=s.fires + self.period if left else NEVER))[0]
+        crew = tuple(c._replace(reserves=False) for c in s.crew)
+        s = s._replace(crew=crew, jobs=tuple(sorted((*s.jobs, at))), occurrences=left, reserved=NEVER)
+        return self.settled(s._replace(fires=at + self.period if left else NEVER))[0]
 
     def add(self, s: State, delay: int) -> State:
         if self.add_may_skip(s, delay):
@@ -157,7 +167,9 @@ class Watch:
         if c.phase == "answered":
             return self.answered(s, i)
         if c.phase == "firing":
-            return f"{who} attends to the schedule", change(self.fire(s), i, phase="waiting", alarm=0)
+            return f"{who} reserves the schedule", self.reserve(s, i)
+        if c.phase == "adding":
+            return f"{who} adds the schedule's job", self.fire(s, i)
         if c.phase == "leaving":
             s, _, _ = self.settled(s, i)
             return f"{who} leaves", change(s, i, phase="away", seat=0)
@@ -226,7 +238,8 @@ class Watch:
         paused = s.paused if s.paused >= FOR_EVER else s.paused - 1 or NEVER
         jobs = tuple(older(at, s.gate > 0 or full) for at in s.jobs)
         fires = s.fires if s.fires == NEVER else older(s.fires)
-        return s._replace(crew=crew, jobs=jobs, paused=paused, gate=max(s.gate - 1, 0), fires=fires)
+        reserved = s.reserved if s.reserved == NEVER else older(s.reserved)
+        return s._replace(crew=crew, jobs=jobs, paused=paused, gate=max(s.gate - 1, 0), fires=fires, reserved=reserved)
 
     def alarm_after_a_tick(self, c: Consumer) -> int:
         """An alarm counts from when the question was sent: a reply read late does not move it."""

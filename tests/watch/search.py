@@ -20,7 +20,7 @@ def same(s: State) -> Key:
 
 
 def lateness(s: State) -> int:
-    late = min(0, s.fires, *s.jobs)
+    late = min(0, s.fires, s.reserved, *s.jobs)
     for c in s.crew:
         if c.held:
             late = min(late, *c.held)
@@ -47,7 +47,11 @@ def picture(s: State) -> str:
     )
     lists = " wake" * s.wake + " relay" * s.relay
     paused = "" if s.paused == NEVER else " paused" if s.paused == FOR_EVER else f" paused for {s.paused}"
-    held = f" rate {s.gate}" * (s.gate > 0) + f" schedule {s.fires}" * (s.fires != NEVER)
+    held = (
+        f" rate {s.gate}" * (s.gate > 0)
+        + f" schedule {s.fires}" * (s.fires != NEVER)
+        + f" reserved {s.reserved}" * (s.reserved != NEVER)
+    )
     return f"jobs {list(s.jobs)}{lists}{paused}{held}  |  {crew}"
 
 

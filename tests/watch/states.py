@@ -19,7 +19,8 @@ class Consumer(NamedTuple):
     alarm: int = NEVER
     seat: int = 0  # what its last answer said: 0, 1, 2
     promise: int = NEVER  # its seat at the server
-    fires: bool = False  # its answer said that a schedule is due: it attends to it, then looks again
+    fires: bool = False  # its answer said that a schedule is due: it reserves it, adds the job, then looks again
+    reserves: bool = False  # it may add that job, if nobody did it before
     held: tuple[int, ...] = ()  # reservations: ticks to the end of the TTR, 0 and below: over, -n neglected, or LOST
 
 
@@ -30,7 +31,8 @@ class State(NamedTuple):
     relay: int = 0
     paused: int = NEVER  # NEVER: not paused; FOR_EVER; else ticks until it ends
     gate: int = 0  # ticks until the rate lets a job go
-    fires: int = NEVER  # ticks until the next schedule is due
+    fires: int = NEVER  # ticks until the next schedule is due, or due again: while it is reserved
+    reserved: int = NEVER  # of a schedule that is reserved: as `fires` was
     occurrences: int = 0  # how many it has left
     adds: int = 0  # budgets left
     changes: int = 0
