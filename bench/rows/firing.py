@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,6 @@ from bench.results import Reading, Result, Target
 from tarry.clients.schedule_verbs import schedule_definition
 from tarry.connections.embedded.plain_client import RespConnection
 from tarry.core.requests import ScriptCall
-from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedule_info import Timing
 from tarry.verbs.schedules import definitions, fire
@@ -170,19 +168,16 @@ def _ping(bench: Bench, client: tarry.Client, names: list[str], jobs: int) -> tu
 
 
 def _scripts(bench: Bench) -> dict[str, float]:
-    """From the server's own log of commands: the longest script of each kind, and how many there were."""
-    known = {script.sha: script.name for script in (fire.FIRE, pop.POP)}
-    longest, calls = Counter[str](), Counter[str]()
+    """From the server's own log of commands: the longest script, how many fired schedules, and the longest of these."""
     with RespConnection.connect(bench.socket, 30) as line:
         entries: Any = line.call("SLOWLOG", "GET", "-1")
         line.call("CONFIG", "SET", "slowlog-log-slower-than", "-1")
         line.call("SLOWLOG", "RESET")
-    for _, _, took, words, *_ in entries:
-        name = known.get(words[1], "") if words[0] == b"EVALSHA" else words[0].decode()
-        calls[name] += 1
-        longest[name] = max(longest[name], took)
-    found: dict[str, float] = {}
-    for name, took in longest.items():
-        if name.startswith("schedules/") or took >= 1000:
-            found |= {f"{name}: longest, ms": took / 1000, f"{name}: calls": calls[name]}
-    return found
+    scripts = [(words[1], took) for _, _, took, words, *_ in entries if words[0] == b"EVALSHA"]
+    firing = [took for sha, took in scripts if sha == fire.FIRE.sha]
+    return {
+        "longest script, ms": max(took for _, took in scripts) / 1000,
+        "longest of schedules, ms": max(firing) / 1000,
+        "their median, ms": statistics.median(firing) / 1000,
+        "their number": len(firing),
+    }
