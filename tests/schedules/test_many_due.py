@@ -191,7 +191,7 @@ def test_the_slower_of_two_consumers_adds_nothing(client: TestClient, topic: Any
     assert (client.schedules.get("t", "s0").fired, client.schedules.get("t", "s0").skipped) == (1, 0)
 
 
-@pytest.mark.parametrize("what", ["put", "pause", "delete", "resume"])
+@pytest.mark.parametrize("what", ["put", "body", "pause", "delete", "resume"])
 def test_a_schedule_that_was_changed_meanwhile_is_left_alone(
     client: TestClient, topic: Any, clock: Clock, what: str
 ) -> None:
@@ -202,6 +202,8 @@ def test_a_schedule_that_was_changed_meanwhile_is_left_alone(
     item, _ = item_of(id, plan, now, JOBS)
     if what == "put":
         client.schedules.put("t", "s0", "other", every="2h")
+    elif what == "body":
+        client.schedules.put("t", "s0", "other", every="1h")
     elif what == "resume":
         client.schedules.pause("t", "s0")
         clock.advance("1h")
