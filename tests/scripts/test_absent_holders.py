@@ -279,6 +279,23 @@ def test_one_that_stands_by_looks_at_once_when_both_observers_have_died(holders:
     assert holders.absent("fourth:1:WORK", SOON_S) == [SHOP], "1.4 s after their death at the latest"
 
 
+def test_one_that_stands_by_looks_as_soon_as_observers_that_stand_still_are_late(holders: Holders) -> None:
+    """They are suspended, so they seem to live, and each has just looked."""
+    for one in (OTHER, THIRD):
+        holders.join(one, is_busy=False)
+    holders.join(SHOP)
+    for one in (OTHER, THIRD):
+        holders.look(one)
+    holders.join("fourth:1:WORK", is_busy=False)
+    holders.die(SHOP)
+    answer, took_s = holders.look("fourth:1:WORK"), 0.0
+    while not any(missed.is_absent for missed in answer.missed):
+        assert answer.again_s is not None
+        took_s += answer.again_s
+        answer = holders.look("fourth:1:WORK", answer.again_s)
+    assert took_s < 1.9
+
+
 def test_standing_by_writes_nothing(holders: Holders) -> None:
     for one in (OTHER, THIRD):
         holders.join(one, is_busy=False)

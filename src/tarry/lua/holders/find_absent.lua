@@ -8,7 +8,8 @@ local clock, observer, channels = unpack(ARGV)
 -- include clock observers
 
 local names = redis.call('ZRANGE', busy, 0, MOST - 1)
-if #names > 0 and others_look(observer) then return {stays_by() and STAND_BY or 0} end
+local waits = #names > 0 and others_look(observer)
+if waits then return {stays_by() and waits or 0} end
 local counts = #names > 0 and subscribers_of(names)
 redis.call('ZREM', observers, observer)  -- the first write is a removal: works with a full memory too
 if not counts then return {0} end

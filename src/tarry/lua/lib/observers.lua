@@ -15,7 +15,7 @@
 
 local EVERY, SOON = 700000, 400000      -- how often an observer looks, and when somebody is missing
 local STAND_BY, LEAVES = 600000, 8      -- how often one looks that stands by; of many, one in so many looks is the last
-local LATE = 500000                     -- how late an observer may be before another one is called
+local LATE = 300000                     -- how late an observer may be before another one is called
 local MISSES, APART, ASKED = 3, 300000, 2
 local UNSEEN, KEPT = 60000000, 86400000 -- after a minute (µs) unseen on this server a holder is dropped; after a day (ms) all are
 local MOST, CANDIDATES = 1000, 20       -- a look is for so many; those that have been silent for longest come first
@@ -81,20 +81,20 @@ end
 
 local function stays_by() return now % LEAVES > 0 or redis.call('HLEN', holders) <= CANDIDATES end
 
--- Whether two others look, so that the caller only stands by.
+-- Whether two others look, so that the caller only stands by: then, how long until it asks again, or one of them would be late.
 local function others_look(caller)
   local seats = redis.call('ZRANGE', observers, 0, -1, 'WITHSCORES')
   if #seats < 4 then return false end
-  local names = {}
+  local names, pause = {}, STAND_BY
   for i = 1, #seats, 2 do
     local by = tonumber(seats[i + 1])
     if seats[i] == caller or by < now - LATE or by > now + EVERY then return false end
-    names[#names + 1] = seats[i]
+    names[#names + 1], pause = seats[i], math.min(pause, by + LATE + 1 - now)
   end
   for _, n in ipairs(subscribers_of(names) or {}) do
     if n == 0 then return false end
   end
-  return true
+  return pause
 end
 
 -- The seats of observers that live and are not late.
