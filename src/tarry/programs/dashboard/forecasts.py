@@ -15,9 +15,8 @@ from tarry.programs.serving.pop_order import WaitingJob
 from tarry.values.durations import as_datetime, moment_us
 from tarry.verbs.jobs.job_values import JobInfo, head_of
 from tarry.verbs.jobs.partitions import partition_of_name
-from tarry.verbs.jobs.schedule_info import Schedule, contents_of, missed_by
+from tarry.verbs.jobs.schedule_info import Schedule
 from tarry.verbs.jobs.stats import DueSoon, Stats
-from tarry.verbs.schedules.fire import MOST_MISSED
 from tarry.verbs.workers import WorkerInfo
 from tarry.worker.tasks import parse_envelope
 
@@ -26,6 +25,8 @@ MOST_OF_ONE, MOST_OCCURRENCES = 500, 1000
 """So many occurrences of a schedule, and of all, are looked at for a forecast."""
 MOST_BY_CALENDAR = 5000
 """So many occurrences by calendar are computed for the next hour of a topic."""
+MOST_MISSED = 1000
+"""So many missed occurrences of a schedule are made up for."""
 SHORTEST_BY_CALENDAR = timedelta(seconds=1)
 MINUTE, MICROSECOND = timedelta(minutes=1), timedelta(microseconds=1)
 
@@ -72,8 +73,7 @@ def _occurrences(schedule: Schedule, part: DueSoon[Any], most: int) -> tuple[lis
         return [], 0
     task = _task_of(schedule)
     try:
-        head = contents_of(schedule)
-        lateness, priority = head.max_lateness_us or 0, head.priority
+        lateness, priority = (schedule.max_lateness or timedelta()) // MICROSECOND, schedule.priority
     except BodyError:
         lateness = priority = 0
     moments = _missed(schedule, fires, most)
@@ -114,7 +114,7 @@ def jobs_by_minute(schedules: Sequence[Schedule], now: datetime, minutes: int) -
 def _missed(schedule: Schedule, moment: datetime, most: int = MOST_MISSED) -> list[datetime]:
     """The occurrences up to a moment that it makes up for then: none, the last one, or all, of these the first ones."""
     try:
-        return missed_by(schedule, moment, most) if schedule.next is not None and schedule.next <= moment else []
+        return schedule.missed_by(moment, most) if schedule.next is not None and schedule.next <= moment else []
     except BadInput:  # this machine does not know its time zone
         return []
 

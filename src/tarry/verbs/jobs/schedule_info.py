@@ -62,6 +62,30 @@ class Schedule:
         found = recurrences.next_occurrences(self._recurrence, moment_us(self.next), moment_us(after), limit)
         return [as_datetime(at) for at in found]
 
+    def missed_by(self, moment: datetime, limit: int) -> list[datetime]:
+        """The occurrences up to a moment that get a job if it fires only then: none, the last one, or all, of these the first
+        ``limit``. Raises ``BadInput`` where this machine does not know the time zone."""
+        if self.next is None or self.damaged:
+            return []
+        found: list[int] = []
+        after = moment_us(self.next) - (self._recurrence.every_us or 1)
+        while len(found) < limit:
+            due, after, _ = fire.occurrences(self._recurrence, self.missed, after, moment_us(moment))
+            if not due:
+                break
+            found += due
+        return [as_datetime(at) for at in found[:limit]]
+
+    @property
+    def priority(self) -> int:
+        """The priority of its jobs."""
+        return self._head.priority
+
+    @property
+    def max_lateness(self) -> timedelta | None:
+        """The maximum lateness of its jobs; ``None``: the topic's."""
+        return None if self._head.max_lateness_us is None else as_timedelta(self._head.max_lateness_us)
+
     @property
     def body(self) -> Any:
         """The body of its jobs, decoded now. Raises ``BodyError``."""
@@ -86,27 +110,6 @@ class Schedule:
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
         return records.unpack_headers(self._head.headers)
-
-
-def missed_by(schedule: Schedule, moment: datetime, most: int) -> list[datetime]:
-    """The first occurrences up to a moment that get a job if the schedule fires then, for programs. Raises ``BadInput`` as
-    ``following`` does."""
-    if schedule.next is None or schedule.damaged:
-        return []
-    recurrence = schedule._recurrence
-    found: list[int] = []
-    after = moment_us(schedule.next) - (recurrence.every_us or 1)
-    while len(found) < most:
-        due, after, _ = fire.occurrences(recurrence, schedule.missed, after, moment_us(moment))
-        if not due:
-            break
-        found += due
-    return [as_datetime(at) for at in found[:most]]
-
-
-def contents_of(schedule: Schedule) -> contents.JobContents:
-    """The options of its jobs, for programs. Raises ``BodyError``."""
-    return schedule._head
 
 
 class Timing(Struct, frozen=True):
