@@ -11,12 +11,9 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve
-from tarry.clients.awaited.client import AsyncClient
+from service.running_service import Api, RunningService, serve_dashboard
 from tarry.programs import dashboard
-from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service import compression
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 
@@ -26,10 +23,7 @@ SECRETS = {"token", "secret", "password"}
 
 @pytest.fixture
 def pages(valkey_url: str, namespace: str) -> Iterator[RunningService]:
-    settings = ServiceSettings(namespaces=(namespace,), tokens=False)
-    mounted = Mount(open_pages=DashboardMount)
-    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings, [mounted]) as running:
-        running.call(running.app.show_pages)
+    with serve_dashboard(valkey_url, ServiceSettings(namespaces=(namespace,), tokens=False)) as running:
         yield running
 
 

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve
+from service.running_service import Api, RunningService, serve, serve_dashboard
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import forms
-from tarry.programs.dashboard.mount import DashboardMount
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import connection_limits
 from until import LONGEST_S, until
@@ -79,11 +77,7 @@ def test_trailer_fields_are_not_headers(real: Api, field: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(valkey_url: str) -> Iterator[RunningService]:
-    settings = ServiceSettings(namespaces=("guarded",), tokens=True)
-    with serve(
-        lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings, (Mount(open_pages=DashboardMount),)
-    ) as running:
-        running.call(running.app.show_pages)
+    with serve_dashboard(valkey_url, ServiceSettings(namespaces=("guarded",), tokens=True)) as running:
         yield running
 
 

@@ -8,10 +8,7 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import RunningService, serve
-from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.dashboard.mount import DashboardMount
-from tarry.programs.service.mounts import Mount
+from service.running_service import RunningService, serve_dashboard
 from tarry.programs.service.settings import ServiceSettings
 
 ROOT = "/internal/tarry"
@@ -19,10 +16,7 @@ ROOT = "/internal/tarry"
 
 @pytest.fixture
 def below(valkey_url: str, namespace: str) -> Iterator[RunningService]:
-    settings = ServiceSettings(namespaces=(namespace,), root_path=ROOT)
-    pages = Mount(open_pages=DashboardMount)
-    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings, [pages]) as running:
-        running.call(running.app.show_pages)
+    with serve_dashboard(valkey_url, ServiceSettings(namespaces=(namespace,), root_path=ROOT)) as running:
         yield running
 
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve
+from service.running_service import Api, RunningService, serve, serve_dashboard
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.dialects.mounts import Dialects
@@ -328,19 +328,13 @@ def test_a_web_page_of_the_same_origin_is_accepted(real: Api, running_service: R
 @pytest.fixture(scope="module")
 def reachable(valkey_url: str) -> Iterator[RunningService]:
     """A service without tokens that other machines reach, as in examples/deploy/compose.yaml."""
-    from tarry.programs.dashboard.mount import DashboardMount
-    from tarry.programs.service.mounts import Mount
-
     settings = ServiceSettings(
         host="0.0.0.0",
         namespaces=("guarded",),
         allowed_hosts=("jobs.example",),
         allowed_origins=("https://app.example",),
     )
-    with serve(
-        lambda name: AsyncClient(valkey_url, namespace=name), settings, [Mount(open_pages=DashboardMount)]
-    ) as running:
-        running.call(running.app.show_pages)
+    with serve_dashboard(valkey_url, settings) as running:
         yield running
 
 

@@ -176,6 +176,7 @@ def test_the_lists_have_the_markup_of_the_admin_site(orders):
     assert 'id="action-toggle"' in browser.get(ORDERS).content.decode()
 
 
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium (apt install chromium)")
 def test_no_long_name_runs_out_of_a_list(orders, live_server):
     long = "n" * 150
     jobs().topic(long).add({"task": long}, id=long, max_attempts=1)
