@@ -8,7 +8,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.connections import health
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.forecasts import jobs_by_minute
 from tarry.programs.dashboard.page_request import PageRequest
@@ -63,6 +66,20 @@ def test_topics_are_listed_by_their_worst_condition(valkey_url: str, namespace: 
     found, *_ = pages(valkey_url, namespace, story)
     assert [row.stats.topic for row in found["rows"]] == ["z-died", "c-alone", "orders", "b-paused", "a-fine"]
     assert found["verdict"][1].startswith("3 topics need attention. z-died: 30 jobs died")
+
+
+def test_a_slow_server_is_named_with_what_to_do(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(client: TestAsyncClient, clock: Clock) -> None:
+        await client.topic("orders").add(1, delay="1h")
+
+    monkeypatch.setattr(health, "SLOW_MS", 0.0)
+    _, every, one = pages(valkey_url, namespace, story)
+    assert re.search(
+        r"The server: it took \d+ ms to answer this machine: .* SLOWLOG GET names its slow commands", every
+    )
+    assert re.search(r"The server answers slowly, after \d+ ms\. What to do", one)
 
 
 def test_what_jobs_wait_for_is_told_in_place_of_a_lateness(valkey_url: str, namespace: str) -> None:
