@@ -237,7 +237,7 @@ def test_an_aborted_confirmation_is_repeated_and_adds_nothing_twice(
     any_client = make_client(kind, running.url, imaginary=False, patience=patience)
     topic = any_client.topic("orders")
 
-    any_client.call(topic, "add", "milk")  # and the server knows the script
+    any_client.call(topic, "add_many", ["milk"])  # and the server knows the script
 
     def waits() -> bytes:
         found = running.ask("CLIENT", "LIST")

@@ -94,8 +94,8 @@ class Game(RuleBasedStateMachine):
 
     # ── adding, popping ──
 
-    @rule(spec=NEW, if_exists=IF_EXISTS, twice=st.booleans())
-    def add(self, spec: Any, if_exists: Any, twice: bool) -> None:
+    @rule(spec=NEW, if_exists=IF_EXISTS, twice=st.booleans(), by_small=st.booleans())
+    def add(self, spec: Any, if_exists: Any, twice: bool, by_small: bool) -> None:
         real, job = self.new(spec)
         created, state = self.believed.add(spec[0], job, if_exists)
         opts = JobOptions(
@@ -106,7 +106,7 @@ class Game(RuleBasedStateMachine):
             priority=real.priority or 0,
         ).encode()
         call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
-        for ask in [call, call.as_replay()][: 1 + twice]:
+        for ask in [call if by_small else call.as_large(), call.as_replay()][: 1 + twice]:
             if if_exists == "error" and not created:
                 with pytest.raises(JobExists) as told:
                     self.client.engine.run(ask)

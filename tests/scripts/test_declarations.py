@@ -17,10 +17,12 @@ from tarry.values.keys import (
     DEPARTING_PARTS,
     FINISHING_PARTS,
     GETTING_PARTS,
+    LATER_PARTS,
     LISTING_PARTS,
     POPPING_PARTS,
     PURGING_PARTS,
     RETRYING_PARTS,
+    SOON_PARTS,
     TOPIC_PARTS,
     WAITING_PARTS,
 )
@@ -83,6 +85,8 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
         PURGING_PARTS,
         CANCELLING_PARTS,
         COUNTING_PARTS,
+        LATER_PARTS,
+        SOON_PARTS,
     )
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text

@@ -18,16 +18,18 @@ from tarry.clients.replies import (
     check_confirmation,
     command_of,
     eval_command,
+    judged,
     key_of,
     log_retry,
     merge_calls,
     refuse_forbidden,
+    script_of,
     split_reply,
     unavailable_error,
     with_key,
     with_refusal,
 )
-from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, TryLater, WrongNode
+from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, NotJudged, TryLater, WrongNode
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import MOST_BYTES, MOST_ITEMS, Confirmation, Reply, ScriptCall
 from tarry.errors import TarryError
@@ -56,6 +58,9 @@ class Delivery:
 
     def next_try(self, fault: Fault, shown: str, bound_s: float) -> float | None:
         """After a fault: seconds until the next try; ``None`` if there is none. A request that may have been done becomes a replay."""
+        if isinstance(fault, NotJudged):
+            self.request = self.request.as_large()
+            return 0.0
         if isinstance(fault, NoScript) and self.source < 2:
             self.source += 1
             return 0.0
@@ -147,7 +152,7 @@ class Pipeline:
         commands: list[bytes] = []
         for merged in self.merged:
             request, source = merged.request, merged.source
-            script = request.script if source and isinstance(request, ScriptCall) else None
+            script = script_of(request) if source and isinstance(request, ScriptCall) else None
             full = source == 2 or (script is not None and script not in said)
             said.add(script)
             commands.append((eval_command if full else command_of)(request, clock))
@@ -162,8 +167,8 @@ class Pipeline:
         last = replies[len(self.merged) :]
         for merged, reply in zip(self.merged, replies, strict=False):
             deliveries = merged.deliveries
-            if isinstance(reply, Fault):
-                failed += [(delivery, with_key(reply, delivery.request)) for delivery in deliveries]
+            if isinstance(fault := judged(merged.request, reply), Fault):
+                failed += [(delivery, with_key(fault, delivery.request)) for delivery in deliveries]
                 continue
             try:
                 parts = [reply] if len(deliveries) == 1 else split_reply([one.request for one in deliveries], reply)

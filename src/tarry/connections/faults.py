@@ -4,6 +4,7 @@ ConnectionLost   no answer: the connection broke, or a timeout. The call may or 
 TryLater         the server refuses for now: loading, a replica after a fail-over, a full disk. Nothing was done.
   WrongNode      a Cluster has moved the slot, or the server is a replica. Nothing was done.
 NoScript         the server does not know the script yet. Nothing was done.
+NotJudged        the small script of a call cannot judge it. Nothing was done.
 ServerRefused    the server refuses for good; the error says why.
 """
 
@@ -48,6 +49,10 @@ class IsReplica(WrongNode):
 
 
 class NoScript(Fault):
+    pass
+
+
+class NotJudged(Fault):
     pass
 
 

@@ -49,6 +49,9 @@ class ScriptCall(AnyRequest[T], eq=False):
     back after its TTR. ``undo`` makes the call that puts an unwanted answer back. ``confirmation`` is sent right after the call,
     on the same connection, and checks where the write has arrived. ``on_wrong_type`` makes the flow to perform instead when the
     server answers WRONGTYPE; nothing was done then.
+
+    ``small``: a script that gets the items of this call and the clock, and these keys. It is sent instead when the call is alone: neither
+    merged nor repeated. If it cannot judge the call, it does nothing and answers 0; then the call itself is sent.
     """
 
     script: Script
@@ -61,12 +64,19 @@ class ScriptCall(AnyRequest[T], eq=False):
     undo: Callable[[T], ScriptCall[Any] | None] | None = None
     confirmation: Confirmation | None = None
     on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
+    small: tuple[Script, tuple[bytes, ...]] | None = None
+
+    def as_large(self) -> ScriptCall[T]:
+        """The same call without its small script."""
+        large = copy(self)
+        large.small = None
+        return large
 
     def as_replay(self) -> ScriptCall[T]:
         """The same call, marked as one that may have been done already."""
         if not self.script.detects_replays:
             return self
-        replay = copy(self)
+        replay = self.as_large()
         replay.args = (*self.args[:-1], REPLAY)
         return replay
 

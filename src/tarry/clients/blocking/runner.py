@@ -18,6 +18,7 @@ from tarry.clients.replies import (
     check_confirmation,
     command_of,
     eval_command,
+    judged,
     key_of,
     refuse_forbidden,
     refuse_unconfirmable,
@@ -68,8 +69,8 @@ class Runner(ServerPool):
             reply, *more = waiting.exchange(commands, rescue)
         else:
             reply, *more = server.exchange((command,), rescue, budget.exchange_timeout)
-        if isinstance(reply, Fault):
-            raise with_key(reply, request)
+        if isinstance(fault := judged(request, reply), Fault):
+            raise with_key(fault, request)
         answer = request.decode(reply)
         if more:
             check_confirmation(request.confirmation, more, server.confirms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
@@ -10,17 +11,22 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput, JobExists
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
-from tarry.values.keys import DEPARTING_PARTS
+from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, SOON_PARTS, TopicKeys
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, State
-from tarry.verbs.jobs.options import ENCODED_DEFAULTS, NEW_MARK, EncodedOptions, NewJob
+from tarry.verbs.jobs.options import ENCODED_DEFAULTS, ERROR_MARK, NEW_MARK, EncodedOptions, NewJob
 from tarry.verbs.jobs.topic_context import TopicContext
 
 T = TypeVar("T")
 
-ADD = Script("topic/add", args=("mode", "is_replay"), item=("id", "mark_and_due", "value"), keys=DEPARTING_PARTS)
+ITEM = ("id", "mark_and_due", "value")
+ADD = Script("topic/add", args=("mode", "is_replay"), item=ITEM, keys=DEPARTING_PARTS)
+ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
+ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
+PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
+"""With these a job is added only if its id is new, and nothing that exists is changed."""
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 
 
@@ -39,9 +45,31 @@ def add_job(
     items = (key, mark + options.due_time, options.head(flags, nonce) + raw)
 
     def decode(reply: Reply) -> Added:
-        return _added_of(key, reply[0], reply[1])
+        if not isinstance(reply, int):
+            return _added_of(key, reply[0], reply[1])
+        if reply > 0:  # of a small script
+            return Added(key.decode(), True, "delayed", as_datetime(reply))
+        return Added(key.decode(), True, "ready", as_datetime(-reply))
 
-    return ScriptCall(ADD, ADD.keys_for(context.keys), EACH, decode, items, 1)
+    large, small = scripts_for(context.keys, mark in PLAIN_MARKS and not options.priority, options.is_later)
+    return ScriptCall(ADD, large, EACH, decode, items, 1, small=small)
+
+
+@lru_cache(4096)
+def scripts_for(
+    keys: TopicKeys, is_plain: bool, is_later: bool
+) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
+    """The keys of ``ADD``, and the small script with its keys that adds such a job when it is alone. ``is_plain``: it is new, without a
+    priority. ``is_later``: due after a delay, beyond the horizon."""
+    small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
+    return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys))
+
+
+def move_call(call: ScriptCall[Added], keys: TopicKeys) -> None:
+    """Lets the call of ``add_job`` add to another partition."""
+    call.keys, call.small = scripts_for(
+        keys, call.small is not None, call.small is not None and call.small[0] is ADD_LATER
+    )
 
 
 def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:

@@ -36,12 +36,13 @@ def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) 
         return operation
     if isinstance(operation, ScriptCall):
         operation.confirmation = confirmation_for(durability)
+        operation.small = None  # a script that the server does not know would be waited for, too
         return operation
     confirmation, added = confirmation_for(durability), False
 
     def on_request(request: Request) -> Request:
         if isinstance(request, ScriptCall) and request.script is ADD:  # not the request for the number of partitions
-            request.confirmation = confirmation
+            request.confirmation, request.small = confirmation, None
         return request
 
     def on_reply(requests: Sequence[Request], replies: Sequence[Any]) -> list[Any]:

@@ -24,7 +24,10 @@ IfExists = Literal["error", "keep", "replace"]
 """The behaviour of ``add`` when a living or dead job has the id."""
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 
-_MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
+ERROR_MARK = b"e"
+_MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "replace": b"r"}
+HORIZON_US = 10_500_000
+"""As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
 """The mark of a job whose id tarry made: no other job has it."""
 _REPLACE_NONCE_MARK = b"s"
@@ -90,6 +93,8 @@ class EncodedOptions(NamedTuple):
 
     mark: bytes
     due_time: bytes
+    is_later: bool
+    """Due after a delay, and beyond the horizon."""
     ttr_ms: int
     max_attempts: int
     headers: bytes
@@ -142,7 +147,10 @@ def _encode(
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
     head = records.pack_head(0, ttr_ms, limit, contents.NO_NONCE, headers, max_lateness, priority)
-    return EncodedOptions(mark, due_time, ttr_ms, limit, headers, max_lateness, priority, head)
+    is_later = due_time.isdigit() and int(due_time) > HORIZON_US
+    return EncodedOptions(
+        mark, due_time, is_later, ttr_ms, limit, headers, max_lateness, priority=priority, json_head=head
+    )
 
 
 def encode_due_time(delay: Duration | UnsetType | None, at: datetime | None) -> bytes:

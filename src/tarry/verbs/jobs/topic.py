@@ -74,7 +74,7 @@ class TopicVerbs(Partitions[T]):
         return self._over_rediscovered(fault, lambda parts: self._add(parts, call))
 
     def _add(self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added]) -> Flow[Added]:
-        call.keys = add.ADD.keys_for(parts[partition_of_id(call.items[0], len(parts))].keys)
+        add.move_call(call, parts[partition_of_id(call.items[0], len(parts))].keys)
         return (yield from ask(call))
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:

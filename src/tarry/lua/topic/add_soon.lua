@@ -1,0 +1,23 @@
+local due, reserved, jobs, meta, watch, wake, relay = unpack(KEYS)
+local clock, id, mark_and_due, value = unpack(ARGV)
+--
+-- Adds one job without a priority, due at any time. Only if its id is new.
+-- Answers when it is due, with a minus if it is ready, or 0: nothing was written, add.lua judges it. The arguments are an item of
+-- add.lua.
+-- include clock
+
+local us, at = string.sub(mark_and_due, 2), nil
+if us == '0' then
+  at = now - 1
+elseif string.sub(us, 1, 1) == '@' then
+  at = tonumber(string.sub(us, 2))
+else
+  at = now + us
+end
+if at == 0 then return 0 end  -- in 1970: the answer would say that nothing was written
+-- include new_job
+if at <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= at then
+-- include limits handout_limits watch
+  update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm
+end
+return at > now and at or -at

@@ -1,0 +1,174 @@
+"""A plain job that is added alone takes a small script with the keys that it needs; whatever that cannot judge takes the large one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from tarry import JobExists
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.core.requests import ScriptCall
+from tarry.verbs.jobs.add import ADD, ADD_LATER, ADD_SOON, add_job
+from tarry.verbs.jobs.options import HORIZON_US, JobOptions
+
+US = 1e-6
+HORIZON = HORIZON_US * US
+Y2027, EPOCH = datetime(2027, 2, 3, tzinfo=timezone.utc), datetime(1970, 1, 1, tzinfo=timezone.utc)
+PLAIN: list[dict[str, Any]] = [
+    {},
+    {"delay": 5},
+    {"delay": HORIZON},
+    {"delay": HORIZON + US},
+    {"delay": "10d"},
+    {"at": Y2027},
+    {"at": EPOCH},
+    {"delay": 60, "ttr": 7, "max_attempts": 3, "headers": {"a": "b"}, "max_lateness": 3},
+]
+SITUATIONS = {
+    "plain": lambda topic, server, now: None,
+    "paused": lambda topic, server, now: topic.pause("1h"),
+    "at its concurrency limit": lambda topic, server, now: (topic.configure(concurrency=1), topic.pop()),
+    "with a consumer": lambda topic, server, now: server.zadd(topic.verbs.keys.watch, {"one": now + 2_000_000}),
+    "with two": lambda topic, server, now: server.zadd(topic.verbs.keys.watch, {"one": now, "two": now + 100}),
+}
+"""Made before the add, in a topic that may have a job."""
+
+
+def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]:
+    """With a nonce that is always the same."""
+    call: ScriptCall[Any] = add_job(topic.verbs.context, "tea", JobOptions(**options).encode(), id)
+    if id is not None:
+        id_bytes, mark_and_due, value = call.items
+        call.items = (id_bytes, mark_and_due, value[:1] + b"nonce." + value[7:])
+    return call
+
+
+@pytest.mark.parametrize(
+    ("options", "script"),
+    [
+        ({}, ADD_SOON),
+        ({"delay": HORIZON}, ADD_SOON),
+        ({"delay": HORIZON + US}, ADD_LATER),
+        ({"delay": "10d", "id": "7"}, ADD_LATER),
+        ({"id": "7"}, ADD_SOON),
+        ({"at": Y2027}, ADD_SOON),
+        ({"delay": 60, "ttr": 7, "headers": {"a": "b"}}, ADD_LATER),
+        ({"delay": 60, "priority": 1}, None),
+        ({"delay": 60, "id": "7", "if_exists": "keep"}, None),
+        ({"delay": 60, "id": "7", "if_exists": "replace"}, None),
+        ({"delay": 60, "if_exists": "replace"}, ADD_LATER),
+    ],
+    ids=str,
+)
+def test_the_options_decide_which_script_adds_a_job(topic: Any, options: dict[str, Any], script: Any) -> None:
+    call = adding(topic, **options)
+    assert (call.small and call.small[0]) is script
+    assert (call.script, call.as_replay().small) == (ADD, None)
+
+
+def written(topic: Any, server: Any) -> dict[str, Any]:
+    """All that the topic has, without its name."""
+    found: dict[str, Any] = {}
+    for key in server.scan_iter(topic.verbs.keys.due.removesuffix(b"due") + b"*"):
+        part, kind = key.rpartition(b":")[2], server.type(key)
+        assert kind in (b"zset", b"list", b"hash")
+        if kind == b"zset":
+            found[part] = server.zrange(key, 0, -1, withscores=True)
+        elif kind == b"list":
+            found[part] = server.lrange(key, 0, -1)
+        else:
+            found[part] = server.hgetall(key)
+    return found
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("earlier", [None, 0, 3, 600], ids=str)
+@pytest.mark.parametrize("options", PLAIN, ids=str)
+def test_the_small_script_writes_and_answers_what_the_large_one_does(
+    client: TestClient, server: Any, clock: Clock, options: dict[str, Any], earlier: float | None, situation: str
+) -> None:
+    seen: dict[str, list[Any]] = {"small": [], "large": []}
+    for name, told in seen.items():
+        topic = client.topic(name)
+        if earlier is not None:
+            topic.engine.run(adding(topic, "before", delay=earlier))
+        SITUATIONS[situation](topic, server, clock.us)
+        for id in ("a", "b"):
+            call = adding(topic, id, **options)
+            assert call.small is not None
+            answer = client.engine.run(call if name == "small" else call.as_large())
+            told.append((answer, written(topic, server)))
+    assert seen["small"] == seen["large"]
+
+
+@pytest.mark.parametrize("delay", [0, 60])
+def test_a_taken_id_is_refused_with_the_state_of_its_job(topic: Any, server: Any, clock: Clock, delay: int) -> None:
+    topic.add("old", id="7")
+    job = topic.pop()
+    before = server.hgetall(topic.verbs.keys.jobs)
+    with pytest.raises(JobExists, match="reserved"):
+        topic.add("new", id="7", delay=delay)
+    topic.bury(job)
+    with pytest.raises(JobExists, match="dead"):
+        topic.add("new", id="7", delay=delay)
+    assert server.hgetall(topic.verbs.keys.jobs) == before
+    assert topic.stats().repeated == 0
+
+
+@pytest.mark.parametrize("script", [ADD_LATER, ADD_SOON])
+def test_a_small_script_writes_nothing_where_it_does_not_judge(
+    client: TestClient, topic: Any, server: Any, script: Any
+) -> None:
+    topic.add("old", id="7", delay="1h")
+    before = written(topic, server)
+    items = {
+        "the id is taken": (b"7", b"e60000000", b"\x00new"),
+        "beyond 9999": (b"8", b"e253402300800000000", b"\x00new"),
+        "in 1970, or no delay": (b"9", b"e@0" if script is ADD_SOON else b"e0", b"\x00new"),
+        "not beyond the horizon": (b"9", b"e%d" % HORIZON_US, b"\x00new")
+        if script is ADD_LATER
+        else (b"7", b"e0", b"\x00"),
+    }
+    for why, item in items.items():
+        call: ScriptCall[int] = ScriptCall(script, script.keys_for(topic.verbs.keys), (), int, items=item)
+        assert client.engine.run(call) == 0, why
+        assert written(topic, server) == before, why
+
+
+def test_a_microsecond_beyond_the_horizon_is_late_enough(client: TestClient, topic: Any) -> None:
+    """So the horizon of the client is that of the scripts."""
+    item = (b"7", b"e%d" % (HORIZON_US + 1), b"\x00new")
+    call: ScriptCall[int] = ScriptCall(ADD_LATER, ADD_LATER.keys_for(topic.verbs.keys), (), int, items=item)
+    assert client.engine.run(call) > 0
+
+
+def test_adds_of_one_turn_are_one_large_script_of_all_kinds(
+    client: TestClient, valkey_url: str, clock: Clock, topic: Any, server: Any
+) -> None:
+    async def act() -> list[Any]:
+        async with TestAsyncClient(valkey_url, clock, namespace=client.namespace) as awaiting:
+            same = awaiting.topic("t")
+            await same.add("before", id="taken")
+            before = server.info("commandstats")
+            some = [
+                same.add("a", delay=60),
+                same.add("b", id="b", delay=60),
+                same.add("c", id="taken"),
+                same.add("d", delay=60, priority=2),
+                same.add("e", delay=60),
+                same.add("f", id="taken", if_exists="keep"),
+            ]
+            answers = await asyncio.gather(*some, return_exceptions=True)
+            after = server.info("commandstats")
+            calls = [told.get("cmdstat_evalsha", {"calls": 0})["calls"] for told in (before, after)]
+            return [*answers, calls[1] - calls[0]]
+
+    *answers, scripts = asyncio.run(act())
+    assert [isinstance(one, JobExists) for one in answers] == [False, False, True, False, False, False]
+    assert scripts == 1
+    jobs = {job.body: job for job in topic.list("delayed", limit=10)}
+    first = jobs["a"].due
+    assert [(jobs[body].due - first).microseconds for body in "abde"] == [0, 1, 3, 4]
