@@ -163,8 +163,11 @@ class ServiceApp:
         except BadInput as fault:
             status = await self._send_problem(fault, None, send)
             return self.metrics.count_request("none", status, time.perf_counter() - began)
-        scope = below_root(scope, self.settings.root_path)
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        if self.settings.root_path:
+            scope = below_root(scope, self.settings.root_path)
+        path: str = scope["path"]
+        if scope.get("root_path"):
+            path = path.removeprefix(scope["root_path"])
         if (
             self.pages is not None
             and not path.startswith(API_PREFIX)
@@ -181,23 +184,26 @@ class ServiceApp:
         if self.settings.allowed_origins and b"origin" in headers:
 
             async def answer(scope: Any, receive: Receive, send: Send) -> None:
-                await self._answer_route(scope, path, headers, receive, send)
+                await self._answer_route(scope, path, headers, receive, send, began)
 
             await allowing_origins(answer, self.settings.allowed_origins)(scope, receive, send)
             return None
-        return await self._answer_route(scope, path, headers, receive, send)
+        return await self._answer_route(scope, path, headers, receive, send, began)
 
     async def _answer_route(
-        self, scope: Any, path: str, headers: dict[bytes, bytes], receive: Receive, send: Send
+        self, scope: Any, path: str, headers: dict[bytes, bytes], receive: Receive, send: Send, began: float
     ) -> None:
-        began, name, status, route = time.perf_counter(), "none", CLIENT_GONE_STATUS, None
+        name, status, route = "none", CLIENT_GONE_STATUS, None
         try:
             route, found = self._route_of(scope)
             name = route.name
             if self.draining and not route.while_draining:
                 raise Draining
             request = ServiceRequest(self, route, scope, receive, found, headers)
-            status = await self._answer(request, receive, send)
+            if route.is_compressed and compression.accepts_gzip(scope, headers):
+                status = await self._answer_compressed(request, receive, send)
+            else:
+                status = await self._handle(request, send)
         except ClientGone:
             pass
         except UnknownRoute as fault:
@@ -214,7 +220,7 @@ class ServiceApp:
         finally:
             self.metrics.count_request(name, status, time.perf_counter() - began)
 
-    def _route_of(self, scope: Any) -> tuple[Route, list[str]]:
+    def _route_of(self, scope: Any) -> tuple[Route, Sequence[str]]:
         raw = scope.get("raw_path")
         path = raw.decode("latin-1") if raw is not None else scope["path"]
         if root := scope.get("root_path"):
@@ -247,9 +253,7 @@ class ServiceApp:
             )
         return UnknownRoute()
 
-    async def _answer(self, request: ServiceRequest, receive: Receive, send: Send) -> int:
-        if not (request.route.is_compressed and compression.accepts_gzip(request.scope, request.headers)):
-            return await self._handle(request, send)
+    async def _answer_compressed(self, request: ServiceRequest, receive: Receive, send: Send) -> int:
         status = CLIENT_GONE_STATUS
 
         async def handle(_scope: Any, _receive: Receive, send: Send) -> None:
@@ -267,7 +271,7 @@ class ServiceApp:
         if route.scopes:
             connection_of(request.scope).authorize()
         if route.query_model is not None:
-            request.query_model = route.decode_query(query)
+            request.query_model = (None if query else route.empty_query) or route.decode_query(query)
         elif query:
             raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
         if route.body_model is not None and not route.reads_body:
@@ -276,15 +280,17 @@ class ServiceApp:
             self.authorizer.count_jobs(request.credential, route.jobs(request.payload) if route.jobs is not None else 0)
         answer = await route.handler(request)
         status, headers = route.status, NO_HEADERS
-        if type(answer) is Response:
+        kind = type(answer)
+        if kind is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
+            kind = type(answer)
         if answer is None and (route.returns is NOTHING or NO_CONTENT in route.other_statuses):
             await send({"type": "http.response.start", "status": NO_CONTENT, "headers": headers})
             await send({"type": "http.response.body"})
             return NO_CONTENT
-        if isinstance(answer, PlainResponse):
+        if kind is PlainResponse:
             await _send(send, status, answer.media, answer.body, headers)
-        elif isinstance(answer, StreamResponse):
+        elif kind is StreamResponse:
             await self._stream(request, answer, status, headers, send)
         else:
             await _send(send, status, JSON, _encode(route.dump(answer)), headers)

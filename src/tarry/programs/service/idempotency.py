@@ -72,6 +72,8 @@ class KeyedIds(IdGenerator):
 
 def id_source(request: KeyedRequest, content: Any) -> KeyedIds | None:
     """The ids derived from the request's key and its ``content``; ``None`` without a key. Raises ``BadInput``."""
+    if HEADER not in request.headers:
+        return None
     key = _key(request)
     return None if key is None else KeyedIds(key, _with_content(key, content))
 

@@ -31,6 +31,7 @@ MOST_DROPPED, DROP_S = 64 << 10, 0.25
 """A refused request's body of at most so many bytes is read and thrown away, within so many seconds."""
 LONGEST_MEDIA = 1000
 """A content type has at most so many bytes."""
+JSON_TYPE = "application/json"
 UTF_8 = ("", "utf-8", "utf8", "us-ascii")
 """Charsets of UTF-8, or a part of it."""
 PLAIN = (b"", b"identity")
@@ -178,7 +179,8 @@ class ServiceRequest:
 
     def media(self) -> str:
         """The body's media type, without its parameters."""
-        return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        media = self.headers.get(b"content-type", b"")
+        return JSON_TYPE if media == b"application/json" else media.decode("latin-1").partition(";")[0].strip().lower()
 
     def check_charset(self) -> None:
         """Raises ``BadInput`` if the body is text that is said to be in another charset than UTF-8."""
@@ -196,7 +198,9 @@ class ServiceRequest:
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
             raise WrongCoding
-        most = min(self.app.settings.max_request_body, limit or self.app.settings.max_request_body)
+        most = self.app.settings.max_request_body
+        if limit is not None and limit < most:
+            most = limit
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
@@ -216,7 +220,7 @@ class ServiceRequest:
             parts.append(part)
         if has_waited and self.route.scopes:
             await self.app.authorizer.check_again(self.credential)
-        return b"".join((*parts, part)) if parts else bytes(part)
+        return b"".join((*parts, part)) if parts else part
 
     # ── whether the client is still connected ────────────────────────────────────────────────────────────────────────────
 

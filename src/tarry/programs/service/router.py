@@ -13,7 +13,8 @@ A handler returns what its schema makes a model of, ``None`` (204), or one of ``
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -55,12 +56,16 @@ class Route(Endpoint[Any]):
     """Its answers may be compressed."""
     decode: Decode = field(repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(repr=False)
+    empty_query: Any = field(init=False, repr=False, default=None)
+    """The query model of a request without a query; ``None`` where the query lacks something then."""
 
     def __post_init__(self) -> None:
         Endpoint.__post_init__(self)
         name = self.name or self.handler.__name__.removesuffix("_" + self.tag)  # that of many_add is add_many
         object.__setattr__(self, "name", f"{self.tag}_{name}")
         object.__setattr__(self, "is_compressed", compression.is_compressed_route(self.method, self.path, self.tag))
+        with suppress(msgspec.ValidationError):
+            object.__setattr__(self, "empty_query", self.decode_query({}))
         object.__setattr__(self, "description", self.description or inspect.getdoc(self.handler) or "")
 
     @property
@@ -128,11 +133,18 @@ class PathNode:
         self.routes: dict[str, Route] = {}
 
 
+FoundPath = tuple[dict[str, "Route"], Sequence[str]]
+"""The routes of a path by method, and the values of its parameters."""
+MOST_KNOWN, LONGEST_KNOWN = 1000, 200
+"""How many paths with one parameter are remembered, and of how many characters at most. Those with the id of a job are too many."""
+
+
 class PathTree:
     """Finds routes by the segments of a path, each decoded on its own: a topic may contain a slash (as %2F)."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = PathNode()
+        self._known: dict[str, FoundPath] = {}
         for route in routes:
             node = self._root
             for part in route.path.split("/")[1:]:
@@ -145,8 +157,11 @@ class PathTree:
                 raise AssertionError(f"two routes for {route.method} {route.path}")
             node.routes[route.method] = route
 
-    def find(self, raw_path: str) -> tuple[dict[str, Route], list[str]] | None:
-        """The routes of a path by method, and the values of its parameters; ``None`` if no route has the path."""
+    def find(self, raw_path: str) -> FoundPath | None:
+        """Finds the routes of a path; ``None`` if no route has it."""
+        return self._known.get(raw_path) or self._search(raw_path)
+
+    def _search(self, raw_path: str) -> FoundPath | None:
         node, found = self._root, list[str]()
         for part in raw_path.split("/")[1:]:
             child = node.fixed.get(part)
@@ -156,7 +171,13 @@ class PathTree:
                     return None
                 found.append(unquote_segment(part))
             node = child
-        return (node.routes, found) if node.routes else None
+        if not node.routes:
+            return None
+        if len(found) == 1 and len(raw_path) <= LONGEST_KNOWN:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[raw_path] = node.routes, found
+        return node.routes, found
 
 
 def unquote_segment(part: str) -> str:

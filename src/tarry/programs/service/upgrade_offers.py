@@ -29,14 +29,16 @@ class UpgradeOffers:
 
     def remove_from(self, data: bytes) -> bytes:
         """Returns the bytes for the parser: none until the head is complete, then the head without offers, and all that follows it."""
-        searched = max(len(self._kept) - len(_END), 0)
-        data = self._kept + data
+        searched = 0
+        if self._kept:
+            searched = max(len(self._kept) - len(_END), 0)
+            data = self._kept + data
         end = data.find(_END, searched)
         if end < 0 and _BARE_LF.search(data, searched) is None:
             self._kept = data
             return b""
         self._kept = b""
-        end += len(_END)
-        if end < len(_END) or _LINE.search(data, 0, end) is None:  # with a bare LF it has no end; the parser refuses it
+        if end < 0 or _LINE.search(data, 0, end + 4) is None:  # with a bare LF it has no end; the parser refuses it
             return data
+        end += len(_END)
         return _LINE.sub(b"", data[:end]) + data[end:]

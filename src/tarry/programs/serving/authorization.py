@@ -154,9 +154,9 @@ class Authorizer:
         self, route: ScopedRoute, scheme: str, headers: Mapping[bytes, bytes], query: dict[str, str]
     ) -> tuple[str, Credential | None]:
         """Checks a request. Returns its namespace, and its credential where tokens are required. Raises an ``HTTPError``."""
-        given_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
+        given_namespace = query.pop("namespace", None) if query and route.namespaced and not route.namespace else None
         namespace = route.namespace or given_namespace
-        if route.scopes:
+        if route.scopes and self.settings.tokens_later:
             await self.detect_first_token()
         if not self.settings.tokens:
             self._refuse_cross_origin(scheme, headers)

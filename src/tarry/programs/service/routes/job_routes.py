@@ -58,7 +58,7 @@ async def add(request: ServiceRequest) -> Response:
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
     if media == "application/json" or not media:
-        if request.query_model != models.AddQuery():
+        if request.query_model is not request.route.empty_query and request.query_model != models.AddQuery():
             raise BadInput("query: put the options of a JSON request into its body.")
         request.check_charset()
         job: models.Add = request.route.decode(await request.read())
@@ -73,8 +73,11 @@ async def add(request: ServiceRequest) -> Response:
     ids = idempotency.id_source(request, (payload, body, headers))
     call = _add_operation(topic, body, payload, headers, ids)
     await topic.engine.register_topic(topic.name)
-    with idempotency.refusing_other_requests(ids):
+    if ids is None:
         added = await topic.engine.run(call)
+    else:
+        with idempotency.refusing_other_requests(ids):
+            added = await topic.engine.run(call)
     return Response(added, 201 if added.is_new else 200)
 
 
