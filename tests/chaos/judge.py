@@ -407,10 +407,10 @@ class Case:
         back = min((at for at in moments if at >= death.at - SLACK_US), default=0)
         if not back:
             return
-        if death.back_by == FOREVER:
-            self.count("back, when no other worker ran, or nothing told of the end")
-            return
-        self.tally.recovery[f"{death.name}: jobs ready again"].append(max(back - death.at, 0))
+        judged = (
+            "" if death.back_by < FOREVER else ", not judged"
+        )  # no other worker ran, nothing told of the end, or too busy
+        self.tally.recovery[f"{death.name}: jobs ready again{judged}"].append(max(back - death.at, 0))
         if back > death.back_by + SLACK_US:
             self.breach(
                 "late back", f"killed {death.at - self.events[0][BEGAN]}, {death.name}; back {back - death.at} µs later"

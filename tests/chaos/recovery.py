@@ -4,8 +4,8 @@
     killed ── known: the first of those that run for 2 s ── 2 s ──▶  if none did
 
 A worker runs from the moment at which the server knows it to its end, but for the spans in which it was suspended or some of its
-connections were half open. Two seconds are twenty turns of a thread that sleeps for 0.1 s and asks the server: on a machine that gives
-nobody a turn, nobody can keep a promise in seconds.
+connections were half open. A thread sleeps for 0.1 s and asks the server, twenty times in two seconds; how much later it is than that tells
+how long each turn of a worker takes: on a machine that gives nobody a turn, nobody can keep a promise in seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 PROMISED_US, PROMISED_TURNS = 2_000_000, 20
+REQUESTS, TOO_LATE_US = 30, 1_000_000
+"""So many turns a worker may need meanwhile. Where twenty turns of a thread take three seconds, nothing is judged."""
 CUT_OFF_US = 10_000_000
 """So long after all its connections had ended without its notice a worker may be overtaken: then it has made new ones."""
 AFTER_US = 2_000_000
@@ -95,4 +97,5 @@ class Workers:
 
     def _two_seconds_after(self, at: int) -> int:
         last = bisect_right(self._turns, at) + PROMISED_TURNS
-        return max(at + PROMISED_US, self._turns[last] if last < len(self._turns) else 0)
+        late = max(self._turns[last] - at - PROMISED_US, 0) if last < len(self._turns) else 0
+        return at + PROMISED_US + late * REQUESTS // PROMISED_TURNS if late < TOO_LATE_US else FOREVER

@@ -605,11 +605,24 @@ def test_the_two_seconds_begin_with_the_first_worker_that_runs(world: World) -> 
     assert counted(world) == {"again: its process ended": 1}
 
 
-def test_two_seconds_are_longer_where_nobody_gets_a_turn(world: World) -> None:
+def turns(world: World, each_s: float) -> None:
+    world.fault("turns", moments=[world.now + int(n * each_s * SECOND) for n in range(1, 100)])
+
+
+def test_two_seconds_are_longer_on_a_busy_machine(world: World) -> None:
     two_workers(world)
-    world.fault("turns", moments=[world.now + n * SECOND // 5 for n in range(100)])
-    back_after(world, 39 * SECOND // 10)
+    turns(world, 0.14)
+    back_after(world, 3 * SECOND)
     assert counted(world) == {"again: its process ended": 1}
+    assert list(world.verdict().recovery) == ["killed: jobs ready again"]
+
+
+def test_nothing_is_judged_on_a_machine_that_is_too_busy(world: World) -> None:
+    two_workers(world)
+    turns(world, 0.2)
+    back_after(world, TTR)
+    assert counted(world) == {"again: time to run over": 1}
+    assert list(world.verdict().recovery) == ["killed: jobs ready again, not judged"]
 
 
 @pytest.mark.parametrize("kinds", [["subscribed", "blocked", "commands"], ["subscribed", "blocked"]])

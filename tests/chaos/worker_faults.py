@@ -6,7 +6,7 @@ The journal has, besides what environment.py writes:
     frozen     it was suspended in this span
     half-open  connections of these kinds ended without its notice (`end`), or nothing passed on them (`hold`)
     turns      the moments at which a thread woke that sleeps for 0.1 s and asks the server, again and again: on a busy machine they
-               are farther apart, and two seconds are twenty of them
+               are farther apart
 """
 
 from __future__ import annotations
