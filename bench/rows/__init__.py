@@ -6,6 +6,7 @@ from bench.harness import Bench
 from bench.results import Result
 from bench.rows.add import add
 from bench.rows.add_many import add_many
+from bench.rows.add_script import add_script
 from bench.rows.add_tasks import add_tasks
 from bench.rows.beanstalk import beanstalk
 from bench.rows.burst import burst
@@ -34,6 +35,7 @@ Row = Callable[[Bench], list[Result]]
 ROWS: dict[str, Row] = {
     "noise": noise,
     "add": add,
+    "add_script": add_script,
     "add_many": add_many,
     "add_tasks": add_tasks,
     "burst": burst,
