@@ -1,4 +1,4 @@
-"""tarry.celery on a real Redis and a real RabbitMQ: what waits, what arrives, and what a killed process costs."""
+"""tarry.celery on a real Redis and a real RabbitMQ: what waits, and what arrives."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ import base64
 import gc
 import json
 import logging
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
-import uuid
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -33,10 +28,9 @@ from kombu.transport.native_delayed_delivery import (
 from redis import Redis
 
 import rabbitmqs
-import servers
 import tarry
 import tarry.celery
-from tarry.celery.relay import Relay
+from frameworks.celery_relays import TAKES_NO_TIME, broker, published, relaying
 from tarry.connections.background import failures
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import BadInput
@@ -47,32 +41,6 @@ pytestmark = [
     pytest.mark.otherserver,
     pytest.mark.filterwarnings("ignore:Call to deprecated setex"),  # Celery's result backend
 ]
-TAKES_NO_TIME = 0.001
-"""Due so soon that nothing has to be waited for; it waits in the topic all the same."""
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[ServerProcess]:
-    """A Redis for brokers, results and topics."""
-    with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def rabbitmq() -> Iterator[rabbitmqs.RabbitMQ]:
-    with rabbitmqs.server() as running:
-        yield running
-
-
-@pytest.fixture
-def name() -> str:
-    return f"shop-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def client(redis: ServerProcess, name: str) -> Iterator[tarry.Client]:
-    with tarry.Client(redis.url, namespace=name) as client:
-        yield client
 
 
 @pytest.fixture
@@ -97,37 +65,6 @@ def application(redis: ServerProcess, name: str, **settings: Any) -> Iterator[Ce
     app.close()
 
 
-def broker(redis: ServerProcess) -> str:
-    return f"redis+socket://{redis.address}"
-
-
-def published(redis: ServerProcess, queue: str) -> list[dict[str, Any]]:
-    """The messages of a queue, as they lie in the broker, oldest first."""
-    found: Any = redis.ask("LRANGE", queue, "0", "-1")
-    return [json.loads(message) for message in reversed(found)]
-
-
-@contextmanager
-def relaying(app: Celery, clients: list[BaseException] | None = None) -> Iterator[Relay]:
-    """A relay, as a worker has one. Instead of its first clients it gets these errors."""
-    relay, faults = Relay(app), list(clients or ())
-    make = relay.waiting.async_client
-
-    def async_client() -> tarry.AsyncClient:
-        if faults:
-            raise faults.pop()
-        return make()
-
-    relay.waiting.async_client = async_client  # type: ignore[method-assign]
-    thread = threading.Thread(target=lambda: asyncio.run(relay.run()))
-    thread.start()
-    try:
-        yield relay
-    finally:
-        relay.stop()
-        thread.join()
-
-
 # ── what is sent, and what arrives ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -142,7 +79,7 @@ def relaying(app: Celery, clients: list[BaseException] | None = None) -> Iterato
     ids=["json", "pickle", "compressed", "protocol 1"],
 )
 def test_a_message_arrives_unchanged_except_for_its_eta(
-    redis: ServerProcess, name: str, client: tarry.Client, settings: dict[str, Any]
+    redis: ServerProcess, name: str, topic: tarry.Topic[Any], settings: dict[str, Any]
 ) -> None:
     plain = Celery("shop", broker=broker(redis), set_as_current=False)
     plain.conf.update(task_default_queue=f"{name}-plain", **settings)
@@ -153,9 +90,9 @@ def test_a_message_arrives_unchanged_except_for_its_eta(
         plain.send_task("shop.close", **sent)
         app.send_task("shop.close", **sent)
         assert published(redis, name) == published(redis, f"{name}\x06\x163") == []
-        assert client.topic("celery").stats().ready == 1
+        assert topic.stats().ready == 1
         with relaying(app):
-            until(lambda: client.topic("celery").stats().finished)
+            until(lambda: topic.stats().finished)
     [expected], [found] = published(redis, f"{name}-plain\x06\x163"), published(redis, f"{name}\x06\x163")
     plain.close()
 
@@ -182,7 +119,7 @@ def test_a_task_without_an_eta_is_published_at_once(app: Celery, redis: ServerPr
 
 
 def test_signals_and_headers_are_those_of_the_send(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
 ) -> None:
     seen: list[Any] = []
 
@@ -194,7 +131,7 @@ def test_signals_and_headers_are_those_of_the_send(
     try:
         app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
         with relaying(app):
-            until(lambda: client.topic("celery").stats().finished)
+            until(lambda: topic.stats().finished)
     finally:
         signals.before_task_publish.disconnect(before)
     [message] = published(redis, name)
@@ -203,7 +140,7 @@ def test_signals_and_headers_are_those_of_the_send(
 
 
 def test_a_queue_given_by_the_caller_is_declared_and_used(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
 ) -> None:
     exchange = Exchange(f"{name}-x", type="topic")
     queue = Queue(f"{name}-own", bindings=[binding(exchange, "orders.#"), binding(exchange, "refunds.#")])
@@ -211,18 +148,18 @@ def test_a_queue_given_by_the_caller_is_declared_and_used(
     message = {"queue": queue, "exchange": f"{name}-x", "routing_key": "refunds.new"}
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME, **message)
     with relaying(app):
-        until(lambda: client.topic("celery").stats().finished)
+        until(lambda: topic.stats().finished)
     assert len(published(redis, f"{name}-own")) == 1
 
 
 @pytest.mark.parametrize(("expires", "left"), [(7200, 7200), (0.001, None)])
 def test_an_expiration_is_computed_at_publish_time(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, expires: float, left: float | None
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any], expires: float, left: float | None
 ) -> None:
     app.send_task("shop.close", [7], countdown=3600, task_id="7", expires=expires)
-    client.topic("celery").reschedule("7", delay=0)
+    topic.reschedule("7", delay=0)
     with relaying(app):
-        until(lambda: client.topic("celery").stats().finished)
+        until(lambda: topic.stats().finished)
     [message] = published(redis, name)
     counted = message["properties"].get("expiration")
     if left is None:
@@ -233,9 +170,9 @@ def test_an_expiration_is_computed_at_publish_time(
 
 @pytest.mark.parametrize("kind", ["classic", "quorum"])
 def test_on_rabbitmq_a_task_waits_once(
-    rabbitmq: rabbitmqs.RabbitMQ, redis: ServerProcess, name: str, client: tarry.Client, kind: str
+    rabbitmq: rabbitmqs.RabbitMQ, redis: ServerProcess, name: str, topic: tarry.Topic[Any], kind: str
 ) -> None:
-    topic, orders = client.topic("celery"), Exchange(f"{name}-orders", type="topic")
+    orders = Exchange(f"{name}-orders", type="topic")
     queue = Queue(name, orders, f"{name}.new", queue_arguments={"x-queue-type": kind})
     app = Celery("shop", broker=rabbitmq.url, backend=broker(redis), set_as_current=False)
     app.conf.update(task_queues=[queue], task_default_queue=name)
@@ -270,9 +207,8 @@ def test_on_rabbitmq_a_task_waits_once(
 
 
 def test_a_retry_is_kept_while_a_relay_holds_the_previous_message(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
 ) -> None:
-    topic = client.topic("celery")
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME, task_id="7")
     held = topic.pop(wait=60)  # as a relay does; it has published, and the task has run
     assert held is not None
@@ -285,16 +221,16 @@ def test_a_retry_is_kept_while_a_relay_holds_the_previous_message(
 
 
 def test_two_messages_with_one_id_are_both_delivered(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
 ) -> None:
     for number in (1, 2):
         app.send_task("shop.close", [number], countdown=TAKES_NO_TIME, task_id="7")
-    held = client.topic("celery").pop(wait=60)
+    held = topic.pop(wait=60)
     assert held is not None
     app.send_task("shop.close", [3], countdown=TAKES_NO_TIME, task_id="7")
     held.release(counted=False)
     with relaying(app):
-        until(lambda: client.topic("celery").stats().finished == 3)
+        until(lambda: topic.stats().finished == 3)
     messages = published(redis, name)
     assert {message["headers"]["id"] for message in messages} == {"7"}
     assert sorted(message["headers"]["argsrepr"] for message in messages) == ["[1]", "[2]", "[3]"]
@@ -303,7 +239,7 @@ def test_two_messages_with_one_id_are_both_delivered(
 # ── revoke and reschedule ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_revoked_waiting_task_is_removed_and_get_raises(app: Celery, client: tarry.Client) -> None:
+def test_a_revoked_waiting_task_is_removed_and_get_raises(app: Celery, topic: tarry.Topic[Any]) -> None:
     told: list[Any] = []
 
     def revoked(sender: Any, request: Any, **rest: Any) -> None:
@@ -315,7 +251,7 @@ def test_a_revoked_waiting_task_is_removed_and_get_raises(app: Celery, client: t
         result.revoke()
     finally:
         signals.task_revoked.disconnect(revoked)
-    assert client.topic("celery").stats().delayed == 0
+    assert topic.stats().delayed == 0
     assert told == [("shop.close", result.id, [7], False, False)]
     with pytest.raises(TaskRevokedError):
         result.get(timeout=LONGEST_S)
@@ -332,13 +268,15 @@ def test_revoke_still_notifies_the_workers(app: Celery, redis: ServerProcess, na
     assert (told["method"], told["arguments"]["task_id"]) == ("revoke", ["7", "8"])
 
 
-def test_a_waiting_task_can_be_rescheduled(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
+def test_a_waiting_task_can_be_rescheduled(
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
+) -> None:
     app.send_task("shop.close", [7], countdown=3600, task_id="7")
     sooner = datetime.now(timezone.utc) + timedelta(milliseconds=1)
     control: Any = app.control
     assert control.reschedule("7", eta=sooner)
     with relaying(app):
-        until(lambda: client.topic("celery").stats().finished)
+        until(lambda: topic.stats().finished)
     [message] = published(redis, name)
     shown = datetime.fromisoformat(message["headers"]["tarry_eta"])
     assert abs(shown - sooner) < timedelta(minutes=1)
@@ -351,9 +289,8 @@ def test_a_waiting_task_can_be_rescheduled(app: Celery, redis: ServerProcess, na
 
 
 def test_an_unpublishable_message_does_not_block_others(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = client.topic("celery")
     topic.add({"not": "a message"}, id="broken", max_attempts=None)
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
     with caplog.at_level(logging.CRITICAL, "tarry.celery"), relaying(app):
@@ -390,14 +327,14 @@ EVIL = base64.b64encode(b"cposix\nsystem\n(S'true'\ntR.").decode()
     ids=lambda forged: json.dumps(forged)[:60],
 )
 def test_a_message_that_the_sender_does_not_write_is_dead_and_published_nowhere(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, forged: dict[str, Any]
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any], forged: dict[str, Any]
 ) -> None:
     """Whoever may add to the topic has none of the relay's rights at the broker."""
     before = keys(redis)
-    client.topic("celery").add(forge(name, forged), id="forged", max_attempts=None)
+    topic.add(forge(name, forged), id="forged", max_attempts=None)
     with relaying(app):
-        until(lambda: client.topic("celery").stats().dead)
-    found = client.topic("celery").get("forged")
+        until(lambda: topic.stats().dead)
+    found = topic.get("forged")
     assert found is not None
     assert found.reason.startswith("refused: it")
     assert keys(redis) == before
@@ -419,9 +356,9 @@ def test_a_message_that_the_sender_does_not_write_is_dead_and_published_nowhere(
     ids=lambda forged: json.dumps(forged)[:60],
 )
 def test_a_message_for_a_queue_that_the_app_does_not_know_waits_and_its_reason_says_so(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, forged: dict[str, Any]
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any], forged: dict[str, Any]
 ) -> None:
-    topic, before = client.topic("celery"), keys(redis)
+    before = keys(redis)
     app.conf.result_backend = "rpc://"  # results are messages, too
     topic.add(forge(name, forged), id="forged", max_attempts=None)
     with relaying(app):
@@ -435,7 +372,7 @@ def test_a_message_for_a_queue_that_the_app_does_not_know_waits_and_its_reason_s
 
 @pytest.mark.parametrize("named_by", ["install", "routes", "pairs", "task", "-Q"])
 def test_a_queue_is_known_by_settings_routes_tasks_and_the_workers_command_line(
-    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, named_by: str
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any], named_by: str
 ) -> None:
     other = f"{name}-other"
     if named_by == "install":
@@ -448,9 +385,9 @@ def test_a_queue_is_known_by_settings_routes_tasks_and_the_workers_command_line(
         app.tasks["shop.close"].queue = other
     else:
         app.amqp.queues.select([other])
-    client.topic("celery").add(forge(name, {"publish": {"routing_key": other}, "declare": [other]}))
+    topic.add(forge(name, {"publish": {"routing_key": other}, "declare": [other]}))
     with relaying(app):
-        until(lambda: client.topic("celery").stats().finished)
+        until(lambda: topic.stats().finished)
     assert len(published(redis, other)) == 1
 
 
@@ -484,11 +421,11 @@ def keys(redis: ServerProcess) -> set[bytes]:
     return {key for key in found if b"tarry:" not in bytes(key)}
 
 
-def test_a_relay_goes_on_after_any_error(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
+def test_a_relay_goes_on_after_any_error(app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]) -> None:
     """One that could not make its client would be missed by nobody, and its worker's tasks would wait for ever."""
     app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
     with relaying(app, clients=[TypeError("a bug"), asyncio.CancelledError()]):
-        until(lambda: client.topic("celery").stats().finished == 1)
+        until(lambda: topic.stats().finished == 1)
     assert len(published(redis, name)) == 1
     assert failures.counts == {"tarry-relay": 2}
 
@@ -499,7 +436,7 @@ def test_a_relay_that_fails_is_stopped_at_once(app: Celery) -> None:
 
 
 def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(
-    redis: ServerProcess, name: str, client: tarry.Client, own_server: Callable[..., ServerProcess]
+    redis: ServerProcess, name: str, topic: tarry.Topic[Any], own_server: Callable[..., ServerProcess]
 ) -> None:
     away = own_server("--appendonly", "yes", "--appendfsync", "always")
     app = Celery("shop", broker=broker(away), set_as_current=False)
@@ -507,14 +444,14 @@ def test_tasks_wait_while_the_broker_is_down_and_none_is_lost(
     tarry.celery.install(app, redis.url, namespace=name)
     with relaying(app):
         app.send_task("shop.close", [1], countdown=TAKES_NO_TIME)
-        until(lambda: client.topic("celery").stats().finished == 1)  # published only, it would be published again
+        until(lambda: topic.stats().finished == 1)  # published only, it would be published again
         app.send_task("shop.close", [2], countdown=3600, task_id="2")
         away.kill()
-        client.topic("celery").reschedule("2", delay=0)
-        until(lambda: (job := client.topic("celery").get("2")) is not None and job.state == "ready")
+        topic.reschedule("2", delay=0)
+        until(lambda: (job := topic.get("2")) is not None and job.state == "ready")
         away.restart()
         until(lambda: len(published(away, name)) == 2)
-        until(lambda: client.topic("celery").stats().finished == 2)
+        until(lambda: topic.stats().finished == 2)
     app.close()
 
 
@@ -566,164 +503,3 @@ def test_an_app_with_another_amqp_class_is_refused(redis: ServerProcess) -> None
     app = Celery("other", set_as_current=False, amqp="other:AMQP")
     with pytest.raises(BadInput, match=r"derive it from tarry\.celery\.AMQP"):
         tarry.celery.install(app, redis.url)
-
-
-# ── real workers and relays, killed ──────────────────────────────────────────────────────────────────────────────────
-
-Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def queues(request: pytest.FixtureRequest) -> str:
-    """Where the shop's tasks are published: redis, classic or quorum; the last two are queues of RabbitMQ."""
-    kind: str = getattr(request, "param", "redis")
-    return kind
-
-
-@pytest.fixture
-def start(
-    request: pytest.FixtureRequest,
-    redis: ServerProcess,
-    queues: str,
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Start]:
-    """``start("celery", "-A", "celery_shop", "worker")``; each process leads a group, for a worker has children."""
-    place = {
-        "SHOP_BROKER": broker(redis) if queues == "redis" else request.getfixturevalue("rabbitmq").url,
-        "SHOP_BACKEND": broker(redis),
-        "SHOP_QUEUES": queues,
-        "SHOP_TARRY": redis.url,
-        "SHOP_NAME": name,
-        "SHOP_RUNS": str(tmp_path / "runs"),
-    }
-    place["PYTHONPATH"] = str(Path(__file__).parent)
-    for key, value in place.items():
-        monkeypatch.setenv(key, value)
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(module: str, *words: str) -> subprocess.Popen[bytes]:
-        with (tmp_path / "log").open("ab") as log:
-            started.append(
-                subprocess.Popen([sys.executable, "-m", module, *words], stdout=log, stderr=log, start_new_session=True)
-            )
-        return started[-1]
-
-    yield start
-    for process in started:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
-@pytest.fixture
-def shop(start: Start, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The application, here to send and to look."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    import celery_shop
-
-    yield celery_shop
-    celery_shop.app.close()
-    del sys.modules["celery_shop"]
-
-
-WORKER = ("-A", "celery_shop", "worker", "--loglevel", "WARNING", "-c", "2", "--without-gossip", "--without-mingle")
-ON_RABBITMQ = [("quorum", "prefork"), ("quorum", "threads"), ("classic", "prefork"), ("classic", "threads")]
-
-
-@pytest.mark.parametrize(
-    ("queues", "pool"),
-    [
-        ("redis", "prefork"),
-        ("redis", "threads"),
-        *(pytest.param(*each, marks=pytest.mark.long) for each in ON_RABBITMQ),
-    ],
-    indirect=["queues"],
-)
-def test_tasks_with_a_countdown_run_once_even_with_a_killed_worker(
-    request: pytest.FixtureRequest,
-    start: Start,
-    shop: Any,
-    client: tarry.Client,
-    redis: ServerProcess,
-    name: str,
-    queues: str,
-    pool: str,
-) -> None:
-    from celery import chain, chord
-
-    topic = client.topic("celery")
-    for number in range(20):
-        shop.close.apply_async([number], countdown=TAKES_NO_TIME)
-    retried = shop.retried.apply_async([100], countdown=TAKES_NO_TIME)
-    chained = chain(shop.add.s(1, 2).set(countdown=TAKES_NO_TIME), shop.add.s(3).set(countdown=TAKES_NO_TIME))()
-    both = chord([shop.add.si(1, 1).set(countdown=TAKES_NO_TIME)] * 2)(shop.add.s().set(countdown=TAKES_NO_TIME))
-    far = [shop.close.apply_async([number], countdown=3600) for number in range(1000, 1020)]
-    expired = shop.close.apply_async([600], countdown=TAKES_NO_TIME, expires=TAKES_NO_TIME / 2)
-    revoked = shop.close.apply_async([500], countdown=3600)
-    revoked.revoke()
-
-    first = start("celery", *WORKER, "--pool", pool)
-    assert [retried.get(timeout=LONGEST_S), chained.get(timeout=LONGEST_S), both.get(timeout=LONGEST_S)] == [
-        "done",
-        6,
-        4,
-    ]
-    until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
-    with pytest.raises(TaskRevokedError):  # by the worker, when it was due
-        expired.get(timeout=LONGEST_S)
-    assert topic.stats().delayed == 20
-    inspected = shop.app.control.inspect(timeout=10, limit=1)
-    assert list(inspected.scheduled().values()) == [[]]
-    assert [each["prefetch_count"] for each in inspected.stats().values()] == [2]  # as for tasks without a countdown
-    if queues == "redis":  # nothing is in a worker's hands
-        until(lambda: redis.ask("HLEN", "unacked") == 0)
-    else:
-        rabbitmq: rabbitmqs.RabbitMQ = request.getfixturevalue("rabbitmq")
-        until(lambda: rabbitmq.count_messages(name) == 0)
-    kill(first)
-
-    second = start("celery", *WORKER, "--pool", pool)
-    topic.reschedule_many([result.id for result in far], delay=0)
-    assert [result.get(timeout=LONGEST_S) for result in far] == list(range(1000, 1020))
-    with pytest.raises(TaskRevokedError):
-        revoked.get(timeout=LONGEST_S)
-    second.terminate()
-    assert second.wait() == 0
-    assert topic.stats().reserved == 0  # what was popped and not published was released
-    runs = Counter(run["number"] for run in shop.runs())
-    assert runs == {**dict.fromkeys([*range(20), *range(1000, 1020)], 1), 100: 4, -1: 5}
-    etas = [(run["at"], run["eta"]) for run in shop.runs() if run["number"] < 100 and run["eta"]]
-    assert all(at >= datetime.fromisoformat(eta).timestamp() for at, eta in etas)
-    assert len(etas) >= 20
-
-
-def test_a_killed_relay_loses_nothing_and_repeats_one_message_at_most(
-    start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str
-) -> None:
-    count, kills = 300, 2
-    topic = client.topic("celery")
-    for number in range(count):
-        shop.close.apply_async([number], countdown=TAKES_NO_TIME, task_id=str(number))
-    for number in range(1, kills + 1):
-        relay = start("tarry", "celery-relay", "celery_shop")
-        until(lambda part=number * count // 4: len(published(redis, name)) > part)
-        kill(relay)
-        for job in topic.list("reserved").jobs:  # as after its TTR
-            assert job.holder is not None
-            topic.release_holder(job.holder, counted=False)
-            break
-    last = start("tarry", "celery-relay", "celery_shop:app")
-    until(lambda: not topic.stats().ready and not topic.stats().reserved)
-    last.terminate()
-    assert last.wait() == 0
-    arrived = Counter(message["headers"]["id"] for message in published(redis, name))
-    assert arrived.keys() == {str(number) for number in range(count)}
-    assert sum(arrived.values()) <= count + kills

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,29 +13,16 @@ from celery import Celery
 from kombu import Queue
 
 import rabbitmqs
-import servers
 import tarry
 import tarry.celery
 from faults.proxy import Proxy
+from frameworks.celery_relays import TAKES_NO_TIME, relaying
 from tarry.celery import relay as relay_module
 from tarry.celery.relay import BATCH, Relay
 from tarry.connections.embedded.server_process import ServerProcess
 from until import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.otherserver]
-TAKES_NO_TIME = 0.001
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[ServerProcess]:
-    with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def rabbitmq() -> Iterator[rabbitmqs.RabbitMQ]:
-    with rabbitmqs.server() as running:
-        yield running
 
 
 @pytest.fixture
@@ -46,17 +31,6 @@ def proxy(rabbitmq: rabbitmqs.RabbitMQ) -> Iterator[Proxy]:
     proxy = Proxy(None, (at.hostname, at.port))
     yield proxy
     proxy.close()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"shop-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def topic(redis: ServerProcess, name: str) -> Iterator[tarry.Topic[object]]:
-    with tarry.Client(redis.url, namespace=name) as client:
-        yield client.topic("celery")
 
 
 @contextmanager
@@ -82,19 +56,7 @@ def through(proxy: Proxy, rabbitmq: rabbitmqs.RabbitMQ) -> str:
     return at._replace(netloc=at.netloc.replace(f"{at.hostname}:{at.port}", proxy.address)).geturl()
 
 
-@contextmanager
-def relaying(app: Celery) -> Iterator[Relay]:
-    relay = Relay(app)
-    thread = threading.Thread(target=lambda: asyncio.run(relay.run()))
-    thread.start()
-    try:
-        yield relay
-    finally:
-        relay.stop()
-        thread.join()
-
-
-def wait_until_under_way(relay: Relay, topic: tarry.Topic[object], *, more_than: int = 0) -> None:
+def wait_until_under_way(relay: Relay, topic: tarry.Topic[Any], *, more_than: int = 0) -> None:
     """Until all that the relay has popped is written, and waits to be confirmed. A relay that does not wait has finished a second job."""
 
     def all_is_written() -> bool:
@@ -105,7 +67,7 @@ def wait_until_under_way(relay: Relay, topic: tarry.Topic[object], *, more_than:
     assert topic.stats().finished == 1, "a job was finished before its message was confirmed"
 
 
-def wait_until_settled(topic: tarry.Topic[object], messages: int) -> None:
+def wait_until_settled(topic: tarry.Topic[Any], messages: int) -> None:
     """Until each message is finished, or was given back with a reason."""
     until(lambda: topic.stats().finished + sum(bool(job.reason) for job in topic.list("delayed").jobs) == messages)
 
@@ -121,7 +83,7 @@ def arrived(rabbitmq: rabbitmqs.RabbitMQ, queue: str) -> Counter[str]:
 
 
 def test_what_a_broken_connection_has_taken_along_is_published_again(
-    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, proxy: Proxy, name: str, topic: tarry.Topic[object]
+    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, proxy: Proxy, name: str, topic: tarry.Topic[Any]
 ) -> None:
     """The broker reads late, and then the connection breaks: written is not received."""
     ids = [f"task-{number}" for number in range(BATCH + 8)]
@@ -143,7 +105,7 @@ def test_while_confirmations_are_late_no_other_relay_takes_the_messages(
     rabbitmq: rabbitmqs.RabbitMQ,
     proxy: Proxy,
     name: str,
-    topic: tarry.Topic[object],
+    topic: tarry.Topic[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(relay_module, "TTR_S", 1.5)
@@ -168,7 +130,7 @@ def test_a_relay_that_is_stopped_gives_back_what_is_not_confirmed(
     rabbitmq: rabbitmqs.RabbitMQ,
     proxy: Proxy,
     name: str,
-    topic: tarry.Topic[object],
+    topic: tarry.Topic[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(relay_module, "TTR_S", 3.0)
@@ -186,7 +148,7 @@ def test_a_relay_that_is_stopped_gives_back_what_is_not_confirmed(
 
 
 def test_a_refused_message_is_tried_again_later_with_the_reason(
-    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, name: str, topic: tarry.Topic[object]
+    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, name: str, topic: tarry.Topic[Any]
 ) -> None:
     full = {"x-max-length": 1, "x-overflow": "reject-publish"}
     with application(redis, rabbitmq.url, name, queue_arguments=full) as app:
@@ -202,7 +164,7 @@ def test_a_refused_message_is_tried_again_later_with_the_reason(
 
 
 def test_a_message_that_closes_the_channel_keeps_back_no_other(
-    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, name: str, topic: tarry.Topic[object]
+    redis: ServerProcess, rabbitmq: rabbitmqs.RabbitMQ, name: str, topic: tarry.Topic[Any]
 ) -> None:
     ids = [f"task-{number}" for number in range(10)]
     with application(redis, rabbitmq.url, name) as app:
