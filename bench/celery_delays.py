@@ -1,11 +1,12 @@
 """Celery's countdown, plain and with tarry, while workers are killed: `python -m bench.celery_delays`.
 
-2,000 tasks with countdowns of 1 s to 4 minutes; a prefork worker and one with threads, of which one is killed with -9 every 45 s
-and another one started. Redis with a visibility timeout of 60 s; RabbitMQ with classic and with quorum queues, if it is
-installed. All six at the same time, for seven minutes. Both sides as Celery's documentation advises for tasks that must not be
-lost: ``acks_late`` and ``reject_on_worker_lost``, and with RabbitMQ ``confirm_publish`` (DELAYS_CONFIRM= leaves it out).
-DELAYS_KINDS="tarry relay" compares relays in the workers with one of `tarry celery-relay` beside them, which is not killed. The
-log's lines on a task that did not run are printed.
+2,000 tasks with countdowns of 1 s to 4 minutes; prefork workers and such with threads, of which one is killed with -9 at a random
+moment of every 45 s, when another one is ready. Redis with a visibility timeout of 60 s; RabbitMQ with classic and with quorum
+queues, if it is installed. All six at the same time, for seven minutes. Both sides as Celery's documentation advises for tasks
+that must not be lost: ``acks_late`` and ``reject_on_worker_lost``, and with RabbitMQ ``confirm_publish`` (DELAYS_CONFIRM= leaves
+it out). DELAYS_KINDS names what is compared: `plain`; `tarry`, with relays in the workers; `relay`, with one `tarry celery-relay`
+beside them, which is not killed; `sent`, which is Celery alone with each task sent when it is due. The log's lines on a task that
+did not run are printed.
 
 Then the memory of a worker while 100,000 tasks wait, which are published in bulk: six workers at the same time.
 """
@@ -13,17 +14,20 @@ Then the memory of a worker while 100,000 tasks wait, which are published in bul
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +40,17 @@ from bench import rabbitmq
 from bench.zookeeper import free_port
 from tarry.connections.embedded.server_process import launch
 
-TASKS, LONGEST_S, KILL_EVERY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", usual)) for name, usual in (
-    ("TASKS", 2000), ("LONGEST", 240), ("KILL_EVERY", 45), ("WAITING", 100_000)
+TASKS, LONGEST_S, KILL_EVERY_S, VISIBILITY_S, WAITING = (int(os.environ.get(f"DELAYS_{name}", usual)) for name, usual in (
+    ("TASKS", 2000), ("LONGEST", 240), ("KILL_EVERY", 45), ("VISIBILITY", 60), ("WAITING", 100_000)
 ))  # fmt: skip
-VISIBILITY_S = 60
 LOST_SHOWN = 20
 BROKER_LOG = Path(__file__).parents[1] / "build" / "celery_delays" / "rabbitmq.log"
 TAKEN_WITHIN_S = 1200
 """On a classic queue a worker takes a few messages a second: its prefetch count grows by one for each."""
 POOLS = ("prefork", "threads")
+WITH_TARRY = ("tarry", "relay")
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["celery.apps.worker", "celery.bin.worker", "kombu.transport.redis", "tarry.celery"])
 Place = dict[str, str]
 """What a worker has to know, as environment variables."""
 
@@ -69,7 +75,7 @@ def make_app(place: Place) -> Celery:
         app.conf.task_queues = [
             Queue(name, Exchange(name, type="topic"), name, queue_arguments={"x-queue-type": "quorum"})
         ]
-    if place["DELAYS_KIND"] != "plain":
+    if place["DELAYS_KIND"] in WITH_TARRY:
         tarry.celery.install(app, place["DELAYS_TARRY"], relay=place["DELAYS_KIND"] == "tarry")
 
     @app.task(name="delays.run", shared=False)
@@ -94,18 +100,19 @@ def places(visibility_s: int, kinds: str = "plain tarry") -> Iterator[list[Place
             stack.callback(redis.stop)
             return redis.url
 
-        urls = {"redis": ""}
-        if lacking := rabbitmq.missing():
-            print(f"Without RabbitMQ: needs {lacking}", file=sys.stderr)
-        else:
-            node = rabbitmq.RabbitMQ(new_folder(), [free_port() for _ in range(3)])
-            stack.callback(tell_broker, node)
-            stack.callback(node.stop)
-            node.start()
-            urls |= {"classic": node.url, "quorum": node.url}
+        urls = dict.fromkeys(os.environ.get("DELAYS_BROKERS", "redis classic quorum").split(), "")
+        if urls.keys() - {"redis"}:
+            if lacking := rabbitmq.missing():
+                print(f"Without RabbitMQ: needs {lacking}", file=sys.stderr)
+                urls = {"redis": ""}
+            else:
+                node = rabbitmq.RabbitMQ(new_folder(), [free_port() for _ in range(3)])
+                stack.callback(tell_broker, node)
+                stack.callback(node.stop)
+                node.start()
+                urls.update(dict.fromkeys(urls.keys() - {"redis"}, node.url))
         found: list[Place] = []
-        for broker in os.environ.get("DELAYS_BROKERS", " ".join(urls)).split():
-            url = urls[broker]
+        for broker, url in urls.items():
             for kind in os.environ.get("DELAYS_KINDS", kinds).split():
                 redis = new_redis()
                 found.append({
@@ -117,6 +124,8 @@ def places(visibility_s: int, kinds: str = "plain tarry") -> Iterator[list[Place
                     "DELAYS_VISIBILITY": str(visibility_s),
                     "DELAYS_CONFIRM": os.environ.get("DELAYS_CONFIRM", "1"),
                 })  # fmt: skip
+        for place in found:
+            log_of(place).touch()
         yield found
 
 
@@ -128,27 +137,32 @@ def tell_broker(node: rabbitmq.RabbitMQ) -> None:
 
 def under_kills(place: Place) -> dict[str, Any]:
     app, draw = make_app(place), random.Random(7)
-    workers = [(pool, start(place, pool)) for pool in POOLS]
+    workers = [start(place, pool) for pool in POOLS]
     relay = start_relay(place) if place["DELAYS_KIND"] == "relay" else None
-    wait_for_workers(app, len(workers))
-    run: Any = app.tasks["delays.run"]
+    wait_until_ready(place, len(workers))
     begin = time.time()
-    for number in range(TASKS):
-        countdown = draw.uniform(1, LONGEST_S)
-        run.apply_async([number, time.time() + countdown], countdown=countdown, task_id=task_id_of(number))
-    sent = time.time() - begin
-    kills = (LONGEST_S - 1) // KILL_EVERY_S
-    for kill in range(1, kills + 1):
-        sleep_until(begin + kill * KILL_EVERY_S)
-        pool, worker = workers.pop(0)
-        end(worker)
-        workers.append((pool, start(place, pool)))
+    dues = sorted(begin + draw.uniform(1, LONGEST_S) for _ in range(TASKS))
+    sender = threading.Thread(target=send_all, args=(app, place["DELAYS_KIND"], dues))
+    sender.start()
+    kills = 0
+    for slot in range((LONGEST_S - 1) // KILL_EVERY_S):
+        workers.append(start(place, POOLS[slot % len(POOLS)]))
+        wait_until_ready(place, len(POOLS) + slot + 1)
+        sleep_until(begin + (slot + draw.random()) * KILL_EVERY_S)
+        if time.time() < begin + LONGEST_S:  # later, a worker has nothing to lose
+            end(workers.pop(0))
+            kills += 1
+    sender.join()
     sleep_until(begin + LONGEST_S + 2 * VISIBILITY_S)
-    for _, worker in workers:
+    for worker in workers:
         end(worker)
     if relay is not None:
-        end(relay)
+        relay.kill()
+        relay.wait()
     left = left_in_broker(app, place)
+    if place["DELAYS_KIND"] in WITH_TARRY:
+        stats = tarry.celery.waiting_tasks(app).topic.stats()
+        left += stats.delayed + stats.ready + stats.reserved
     app.close()
     runs = [json.loads(line) for line in Path(place["DELAYS_RUNS"]).read_text().splitlines()]
     times, first = Counter(number for number, _, _ in runs), {}
@@ -163,13 +177,21 @@ def under_kills(place: Place) -> dict[str, Any]:
         "runs": len(runs),
         "run twice or more": sum(count > 1 for count in times.values()),
         "did not run": len(lost),
-        "messages left in the broker": left,
+        "messages left": left,
         "early": sum(at < due for _, due, at in runs),
         "late p50, s": round(late[len(late) // 2], 3),
         "late p99, s": round(late[len(late) * 99 // 100], 3),
         "late max, s": round(late[-1], 3),
-        "sent in, s": round(sent, 1),
     }
+
+
+def send_all(app: Celery, kind: str, dues: list[float]) -> None:
+    run: Any = app.tasks["delays.run"]
+    for number, due in enumerate(dues):
+        if kind == "sent":
+            sleep_until(due)
+        options = {} if kind == "sent" else {"countdown": max(due - time.time(), 0)}
+        run.apply_async([number, due], task_id=task_id_of(number), **options)
 
 
 def sleep_until(moment: float) -> None:
@@ -182,7 +204,7 @@ def task_id_of(number: int) -> str:
 
 def tell_lost(app: Celery, place: Place, lost: list[int]) -> None:
     """What the workers' log says of tasks that did not run: whether they were received, and what came of it."""
-    log = Path(place["DELAYS_RUNS"]).with_name("log").read_text(errors="replace").splitlines()
+    log = log_of(place).read_text(errors="replace").splitlines()
     for number in lost[:LOST_SHOWN]:
         lines = [line for line in log if task_id_of(number) in line]
         print(f"{app.conf.task_default_queue}: {number} did not run: {lines or 'never received'}", file=sys.stderr)
@@ -193,9 +215,9 @@ def tell_lost(app: Celery, place: Place, lost: list[int]) -> None:
 def memory(place: Place) -> dict[str, Any]:
     app = make_app(place)
     worker = start(place, "prefork")
-    wait_for_workers(app, 1)
+    wait_until_ready(place, 1)
     empty = resident_mb(worker)
-    if place["DELAYS_KIND"] != "plain":
+    if place["DELAYS_KIND"] in WITH_TARRY:
         fill_topic(app)
     else:
         fill_queue(app)
@@ -204,7 +226,7 @@ def memory(place: Place) -> dict[str, Any]:
         time.sleep(1)
     wait_until_idle(worker)
     full = resident_mb(worker)
-    received = Path(place["DELAYS_RUNS"]).with_name("log").read_text().count(" received")
+    received = log_of(place).read_text().count(" received")
     end(worker)
     app.close()
     return {
@@ -270,40 +292,48 @@ def left_in_queue(app: Celery, place: Place) -> int:
         return int(channel.queue_declare(name, passive=True).message_count)
 
 
-def start(place: Place, pool: str) -> subprocess.Popen[bytes]:
-    words = ["-A", "bench.celery_delays:worker_app", "worker", "-c", "2", "--pool", pool, "--loglevel", "INFO"]
-    words += ["-n", f"{random.random()}@here", "--without-gossip", "--without-mingle"]
-    return launch_python(place, "celery", *words)
+def start(place: Place, pool: str) -> BaseProcess:
+    """Forked from a process that has imported everything: on a busy machine the imports take longer than a worker lives here."""
+    worker = FORKED.Process(target=work, args=(place, pool))
+    worker.start()
+    return worker
+
+
+def work(place: Place, pool: str) -> None:
+    os.setsid()
+    with log_of(place).open("ab") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    words = ["worker", "-c", "2", "--pool", pool, "--loglevel", "INFO"]
+    words += ["-n", f"{os.getpid()}@here", "--without-gossip", "--without-mingle"]
+    make_app(place).worker_main(words)
 
 
 def start_relay(place: Place) -> subprocess.Popen[bytes]:
     """One beside the workers, which is not killed."""
-    return launch_python(place, "tarry", "celery-relay", "bench.celery_delays:worker_app")
+    words = [sys.executable, "-m", "tarry", "celery-relay", "bench.celery_delays:relay_app"]
+    with log_of(place).open("ab") as log:
+        return subprocess.Popen(words, env={**os.environ, **place}, stdout=log, stderr=log)
 
 
-def launch_python(place: Place, module: str, *words: str) -> subprocess.Popen[bytes]:
-    with Path(place["DELAYS_RUNS"]).with_name("log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", module, *words],
-            env={**os.environ, **place},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+def log_of(place: Place) -> Path:
+    return Path(place["DELAYS_RUNS"]).with_name("log")
 
 
-def end(worker: subprocess.Popen[bytes]) -> None:
+def end(worker: BaseProcess) -> None:
+    """With its children."""
+    assert worker.pid is not None
     os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait()
+    worker.join()
 
 
-def wait_for_workers(app: Celery, count: int) -> None:
-    control: Any = app.control
-    while len(control.ping(timeout=2)) < count:
-        pass
+def wait_until_ready(place: Place, workers: int) -> None:
+    """So many have been ready since the beginning."""
+    while log_of(place).read_bytes().count(b"@here ready.") < workers:
+        time.sleep(0.1)
 
 
-def wait_until_idle(worker: subprocess.Popen[bytes]) -> None:
+def wait_until_idle(worker: BaseProcess) -> None:
     """Until it has taken whatever it takes: it uses less than 5% of a core for 5 s."""
     while True:
         before = cpu_s(worker)
@@ -312,12 +342,12 @@ def wait_until_idle(worker: subprocess.Popen[bytes]) -> None:
             return
 
 
-def cpu_s(worker: subprocess.Popen[bytes]) -> float:
+def cpu_s(worker: BaseProcess) -> float:
     fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident_mb(worker: subprocess.Popen[bytes]) -> int:
+def resident_mb(worker: BaseProcess) -> int:
     status = Path(f"/proc/{worker.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) // 1024
 
@@ -342,4 +372,4 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 elif "DELAYS_KIND" in os.environ:
-    worker_app = make_app({key: value for key, value in os.environ.items() if key.startswith("DELAYS_")})
+    relay_app = make_app({key: value for key, value in os.environ.items() if key.startswith("DELAYS_")})
