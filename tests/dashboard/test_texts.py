@@ -37,5 +37,8 @@ def test_what_a_reader_had_to_read_twice_is_gone() -> None:
         "made for you",
         "gone by now",
         "by themselves",
+        "learns of this",
+        "lets none go now",
+        "holds a job back",
     ):
         assert text not in all_of_them, text

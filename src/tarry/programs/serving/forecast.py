@@ -320,7 +320,7 @@ def _sentence(
         "no_consumer": "no worker and no client takes them",
         "unknown_tasks": knows if unknown else "only the first of them were looked at, and those cannot run",
         "limited": (
-            "the topic's limit lets none go now, and how soon it does depends on handlers or on the rate"
+            "the topic's limit holds them back now, and it is not certain when it lets one go"
             if at_most
             else "the topic's limit lets none go by then"
         ),

@@ -155,7 +155,8 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
         states = sorted({job.state for job in jobs if not is_allowed(job.state, action)})
         notes.append(f"{len(jobs) - len(fit)} are left as they are, because they are {' or '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
-        notes.append("A worker that is running such a job goes on, and learns of this when it is done.")
+        done = JOB_ACTIONS[action].done
+        notes.append(f"A job that is running is not stopped. Its worker is told at the end that the job was {done}.")
     if action == "cancel":
         notes.append(
             "The job will be deleted. If it is running, its worker is told within half of its time to run, and cancels the handler. "
