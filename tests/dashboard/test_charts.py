@@ -137,6 +137,11 @@ def test_the_forecast_estimates_the_worst_lateness() -> None:
     assert found.left == 0
 
 
+def test_a_backlog_ends_after_its_jobs_are_due() -> None:
+    found = next_hour([0, 0, 8] + [0] * 57, 0, 4.0)
+    assert (found.worst_s, found.clear_s) == (60.0, 4 * 60), "not in the first minute, in which none waits"
+
+
 def test_without_a_known_rate_there_is_no_forecast() -> None:
     found = next_hour([1] * 60, 5, None)
     assert (found.managed, found.line, found.worst_s, found.left) == (None, None, 0.0, 65)

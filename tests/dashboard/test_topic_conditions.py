@@ -143,6 +143,42 @@ def test_the_next_minutes_and_the_hour_tell_one_story(valkey_url: str, namespace
     assert "31 jobs to do" in one, "thirty every two minutes, one by calendar"
 
 
+def test_the_hour_promises_nothing_where_the_next_minutes_do_not(valkey_url: str, namespace: str) -> None:
+    """The rate of the past hour is a condition, and nothing is estimated where a limit decides."""
+
+    async def look(slots: int, **limits: Any) -> str:
+        clock = Clock()
+        async with TestAsyncClient(valkey_url, clock, namespace=f"{namespace}{''.join(limits)}") as client:
+            orders, dashboard = client.topic("orders"), Dashboard(client)
+            for _ in range(2):
+                await orders.add_many(range(60))
+                await orders.finish_many(await orders.pop_many(60))
+                await dashboard.sampler.sample()
+                clock.advance("2m")
+            await dashboard.sampler.sample()
+            await orders.add_many(range(2))
+            await orders.pop_many(2)
+            await orders.configure(**limits)
+            await orders.add_many(range(8), delay="2m")
+            topics = [WorkerTopic("orders", (), slots, 2, own_slots=slots, takes_any_body=True)]
+            report = WorkerReport("ada", 7, "1", slots, 2, False, topics, [])
+            await client.engine.run(report_worker(client.namespace, b"ada", None, report))
+            visit = PageRequest(dashboard, "", {"topic": "orders"}, "viewer")
+            text = dashboard.view(visit, "topic.html", await topic_page.view(visit))
+            return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+
+    busy = asyncio.run(look(2))
+    assert "none is certain to be handed out: none of 2 slots is certain to be free" in busy
+    assert "If the workers keep their best rate of the past hour, 30/min, no job gets more than a minute late." in busy
+    ruled = asyncio.run(look(2, rate="4/1m"))
+    assert "If the workers use all of the rate limit, 4/min, jobs get up to 1 m late" in ruled
+    assert ", and the backlog is gone in 4 m." in ruled
+    limited = asyncio.run(look(3, concurrency=2))
+    assert "none is certain to be handed out: the topic&#39;s limit holds them back now" in limited
+    assert "8 jobs to do in the hour. When they will be done cannot be said either." in limited
+    assert "a minute late" not in limited
+
+
 def test_jobs_of_schedules_are_counted_by_the_minute(valkey_url: str, namespace: str) -> None:
     clock = Clock()
     clock.advance_to(1_800_000_000_000_000)

@@ -86,7 +86,8 @@ def _bars_beside(counts: Sequence[int], highest: int, at: int, of: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HourChart:
-    """``managed`` is the workers' rate in jobs a minute; ``None`` if they have finished nothing lately."""
+    """``managed`` is the workers' rate in jobs a minute; ``None`` if they have finished nothing lately. After ``clear_s`` no job waits that
+    was there when most did; ``None`` if that is after the hour."""
 
     due: str
     waiting: str
@@ -115,7 +116,7 @@ def next_hour(counts: Sequence[int], ready: int, managed: float | None) -> HourC
         return min(n / top, 1.0)
 
     most = max(waiting, default=0.0)
-    clear = next((i for i, n in enumerate(waiting) if n == 0), None)
+    clear = next((i for i in range(waiting.index(most), len(waiting)) if waiting[i] == 0), None)
     return HourChart(
         due=bars_path(counts, height),
         waiting=_area(waiting, top),

@@ -106,6 +106,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     full_s, columns = SPANS[heat_span]
     sampled_s = stats.now.timestamp() - history.first if history.first else 0.0
     heat_s = min(next((span for span in FIRST_SPANS_S if span >= sampled_s), full_s), full_s)
+    best = history.best_minute(3600)
+    pace = _pace(best, settings)
     worker_count, slots, busy = slots_of(workers, topic.name)
     return {
         "topic": topic.name,
@@ -122,9 +124,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
         "line": await _line(visit, stats.now),
         "windows": WINDOWS.values(),
-        "hour": next_hour(
-            list(map(add, hour.counts, coming.by_minute)), stats.ready, _pace(history.best_minute(3600), settings)
-        ),
+        "hour": next_hour(list(map(add, hour.counts, coming.by_minute)), stats.ready, pace),
+        "is_capped": pace != best,
         "more_by_schedules": not coming.are_all,
         "soon": forecast_of(stats, coming.due, coming.schedules, workers),
         "heat": heat(history.columns(heat_s, columns)),
