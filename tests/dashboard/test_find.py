@@ -59,6 +59,15 @@ def test_names_and_ids_lead_to_their_pages_at_once(http: httpx.Client) -> None:
     assert http.get("/find?q=" + "x" * 1001).status_code == 400
 
 
+def test_many_topics_of_a_name_are_counted_and_listed_elsewhere(http: httpx.Client, client: tarry.Client) -> None:
+    for n in range(102):
+        client.topic(f"notify-{n:03}").add(n, delay="1h")
+    text = http.get("/find?q=notify").text
+    assert text.count('<li><a href="/topic?topic=notify-') == 100
+    assert '100 of 102 topics. <a href="/?q=notify&amp;sort=name">List them all</a>' in text
+    assert "of 10 topics" not in http.get("/find?q=notify-00").text
+
+
 def test_a_long_search_goes_on_where_it_ended(
     http: httpx.Client, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from tarry.values import names
 from tarry.verbs.jobs.dead_groups import JobSearch
 from tarry.verbs.jobs.job_values import JobInfo
 
-SHOWN, PAGE, ASKED_AT_ONCE = 50, 250, 200
+SHOWN, TOPICS_SHOWN, PAGE, ASKED_AT_ONCE = 50, 100, 250, 200
 SEARCH_S = 1.5
 
 
@@ -54,7 +54,12 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     if not at:
         topics = [name for name in known if wanted.lower() in name.lower()]
         jobs = await _jobs_with_id(visit, known, wanted)
-    found: dict[str, Any] = {"wanted": wanted, "topics": topics[:ASKED_AT_ONCE], "jobs": jobs}
+    found: dict[str, Any] = {
+        "wanted": wanted,
+        "topics": topics[:TOPICS_SHOWN],
+        "topic_count": len(topics),
+        "jobs": jobs,
+    }
     if len(jobs) == 1 and not topics:
         return {**found, "redirect": visit.url("/job", topic=jobs[0].topic, id=jobs[0].id)}
     if wanted in topics and not jobs:
