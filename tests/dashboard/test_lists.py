@@ -50,6 +50,24 @@ def test_topics_are_filtered_and_sorted(http: httpx.Client, client: tarry.Client
     assert http.get("/?sort=age").status_code == 400
 
 
+def test_a_window_of_due_times_is_only_for_jobs_that_have_one(http: httpx.Client, client: tarry.Client) -> None:
+    """A state that is chosen later, in a form with a window, leaves the window out and says so."""
+    orders = client.topic("orders")
+    orders.add_many(range(3), max_attempts=1)
+    orders.release_many(orders.pop_many(3), delay=0, reason="no")
+    orders.add(3, delay="1h")
+
+    for state in ("", "delayed", "ready", "retrying"):
+        assert 'name="after" value="1h ago"' in http.get(f"/jobs?topic=orders&state={state}&after=1h+ago").text
+    for state in ("reserved", "dead", "finished"):
+        answer = http.get(f"/jobs?topic=orders&state={state}&after=1h+ago&before=in+1h")
+        assert answer.status_code == 200, answer.text
+        assert f"The due times do not apply: {state} jobs have none." in answer.text
+        assert "Due from" not in answer.text
+        assert "The due times do not apply" not in http.get(f"/jobs?topic=orders&state={state}").text
+    assert len(rows(http, "/jobs?topic=orders&state=dead&before=1h+ago")) == 3
+
+
 def test_schedules_are_filtered_and_sorted(http: httpx.Client, client: tarry.Client) -> None:
     for n in range(105):
         client.schedules.put(f"tenant-{n % 3}", f"digest-{n:03}", every=f"{n + 1}h")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
-from tarry.errors import BadInput, BodyError
+from tarry.errors import BodyError
 from tarry.programs.dashboard.explanations import failure
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
@@ -20,6 +20,8 @@ from tarry.verbs.jobs.job_values import JobInfo, JobPage, StateFilter
 SHOWN = 50
 PREVIEW = 120
 SEARCH_S = 1.0
+WITHOUT_DUE = ("reserved", "dead", "finished")
+"""The states whose jobs have no due time: a window does not apply to them."""
 
 
 async def view(visit: PageRequest) -> dict[str, Any]:
@@ -30,9 +32,10 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         parse_moment(visit.parameter("after"), stats.now, "after"),
         parse_moment(visit.parameter("before"), stats.now, "before"),
     )
-    has_window = after is not None or before is not None
-    if has_window and state in ("reserved", "dead", "finished"):
-        raise BadInput("after, before: reserved, dead and finished jobs have no due time; leave both empty.")
+    has_due, has_window = state not in WITHOUT_DUE, after is not None or before is not None
+    is_window_ignored = has_window and not has_due
+    if is_window_ignored:
+        after, before, has_window = None, None, False
     search = visit.search()
     page = await _read(topic, state, after, before, search, visit.parameter("cursor") or None)
     if search.check(state):
@@ -51,8 +54,10 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "stats": stats,
         "state": state or "",
         "states": FILTERS,
-        "after": visit.parameter("after"),
-        "before": visit.parameter("before"),
+        "has_due": has_due,
+        "is_window_ignored": is_window_ignored,
+        "after": visit.parameter("after") if has_due else "",
+        "before": visit.parameter("before") if has_due else "",
         "after_at": after,
         "before_at": before,
         "count": count,
