@@ -29,7 +29,7 @@ FOREIGN: list[tuple[Any, ...]] = [
     ("SET", "redisson_lock_token:{other:shop}", SECRET),
     ("RPUSH", "redisson_delay_queue:other:{shop}", SECRET),
     ("ZADD", "redisson__timeout__set:{other}", "1", SECRET),
-    ("HSET", "tarry:{other}:poison", "f", SECRET),
+    ("HSET", "tarry:shared:{other}:poison", "f", SECRET),
 ]
 """What belongs to others."""
 TOKENS = [("HSET", tokens_key(SHOP), "f", SECRET)]

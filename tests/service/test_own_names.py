@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +35,10 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.sqs.operations import OPERATIONS
 from tarry.values import keys
 from tarry.values.names import OwnTopic, check_shared_name
+from tarry.verbs.guarded import guarded_context
+from tarry.verbs.redisson.codecs import CODECS
+from tarry.verbs.redisson.delayed import queue_context
+from tarry.verbs.redisson.mapcache import map_context
 
 pytestmark = pytest.mark.slow
 NAMESPACE = "default"
@@ -172,6 +178,51 @@ def test_braces_make_no_shared_name_of_them() -> None:
         "{tarry}",
     ):
         assert check_shared_name(name, "queue") == name
+
+
+def keys_of_names() -> set[bytes]:
+    """Each key and channel that the table makes of a namespace, or of a name in it, but those with random parts."""
+    topic = keys.topic_keys(NAMESPACE, "orders")
+    partition = keys.partition_keys(NAMESPACE, "orders", 1, 3)
+    found = {*own_keys(), keys.holder_channel(NAMESPACE, b"a")}
+    for parts in (topic, partition):
+        found |= {keys.part_key(parts, part) for part in (*keys.TOPIC_PARTS, *keys.FURTHER_PARTS)}
+    lock, of_map = keys.lock_keys(NAMESPACE, "orders"), keys.own_map_keys(NAMESPACE, "orders")
+    found |= {*lock, keys.holders_channel(lock), *keys.guarded_keys(NAMESPACE, "orders"), *of_map}
+    return found | {keys.lease_prefix(of_map) + b"tea", keys.answer_key(of_map, b"once")}
+
+
+def keys_of_shared(name: str) -> set[bytes]:
+    """Tarry's own keys and channels of the queue, the map and the guarded queue that Java calls so; what is refused has none."""
+    found = set[bytes]()
+    with suppress(BadInput):
+        queue = queue_context.keys_of(name)
+        of_map = map_context.context_of(
+            name, name, CODECS["json"], CODECS["json"], cluster=False, random=os.urandom
+        ).keys
+        found |= {*queue, keys.leaving_key(queue), keys.departed_key(queue)}
+        found |= {*of_map, keys.answer_key(of_map, b"once")}
+    with suppress(BadInput):
+        found |= set(guarded_context.keys_of(NAMESPACE, name, "java", cluster=False))
+    return {key for key in found if key.startswith(b"tarry:")}
+
+
+def test_no_shared_name_leads_to_a_key_of_a_topic_a_namespace_or_what_is_in_it() -> None:
+    of_names = keys_of_names()
+    shared = {"default/orders", "default", "{default/orders}:lease:x", "{default}:holder", "shared", "shared:{x}"}
+    for key in of_names:  # what is left of one when another part's suffix, or its own, is taken off
+        inside = key.decode().removeprefix("tarry:")
+        ends = [at for at in range(1, len(inside) + 1) if at == len(inside) or inside[at] in ":/{}"]
+        shared |= {inside[:end].removeprefix("{") for end in ends} | {inside[:end] for end in ends}
+    assert len(shared) > 60
+    reached = {name: keys_of_shared(name) for name in shared}
+    assert all(key.startswith(b"tarry:shared:") and b"{" in key for found in reached.values() for key in found)
+    assert all(reached[name] for name in ("default/orders", "default", "{default/orders}:lease:x"))
+    assert {name: found & of_names for name, found in reached.items() if found & of_names} == {}
+    for namespace in ("shared", "shared:x"):
+        for key in (keys.topics_key(namespace), keys.tokens_key(namespace), keys.numbers_key(namespace)):
+            assert b"{" not in key
+    assert not any(key.startswith(b"tarry:shared:") for key in of_names)
 
 
 def test_no_route_writes_to_a_key_whose_name_has_other_braces(guarded: Guarded) -> None:

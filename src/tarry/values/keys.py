@@ -51,11 +51,11 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     QUEUE                                  list         payloads that may be taken                    Redisson's
     redisson_delay_queue:{QUEUE}           list         packed elements in the order of offers        Redisson's
     redisson_delay_queue_timeout:{QUEUE}   sorted set   packed element → when it is due, server ms    Redisson's
-    tarry:{QUEUE}:poison                   hash         unreadable element → when and why             ours
-    tarry:{QUEUE}:movers                   sorted set   mover → by when it will look                  ours
-    tarry:{QUEUE}:format                   string       format of its elements, how it is known       ours
-    tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
-    tarry:{QUEUE}:departed                 string       the last departure of `leaving`, for a month  ours
+    tarry:shared:{QUEUE}:poison            hash         unreadable element → when and why             ours
+    tarry:shared:{QUEUE}:movers            sorted set   mover → by when it will look                  ours
+    tarry:shared:{QUEUE}:format            string       format of its elements, how it is known       ours
+    tarry:shared:{QUEUE}:leaving           sorted set   packed element → when it is due, server ms    ours
+    tarry:shared:{QUEUE}:departed          string       the last departure of `leaving`, for a month  ours
 
 A lock; one that is shared with Java applications (``shared=True``) has Redisson's keys:
 
@@ -70,7 +70,7 @@ A guarded queue, in a layout of its own, or in that of the Java design that it c
     tarry:{NAMESPACE/QUEUE}:fence          string       the highest fencing token seen
     tarry:{NAMESPACE/QUEUE}:polled         hash         consumer → its last batch, for a lost answer   a minute
     d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         layout "java"
-    tarry:{d_q_p:QUEUE}:fence              string       as above; so is :polled
+    tarry:shared:{d_q_p:QUEUE}:fence       string       as above; so is :polled
 
 A map cache that is shared with Java applications, likewise:
 
@@ -81,8 +81,8 @@ A map cache that is shared with Java applications, likewise:
     {MAP}:redisson_options                     hash         max-size, mode, has-listeners                      Redisson's
     redisson__execute_task_once_latch:{MAP}    string       a process is evicting by Redisson's rule           Redisson's
     redisson__map__lease:{MAP}:KEY             string       who loads the key, with an expiry                  Redisson's
-    tarry:{MAP}:evictors                       sorted set   evictor → by when it will look                     ours
-    tarry:{MAP}:answer:NONCE                   string       a call's answer, for 30 s, in case it is repeated  ours
+    tarry:shared:{MAP}:evictors                sorted set   evictor → by when it will look                     ours
+    tarry:shared:{MAP}:answer:NONCE            string       a call's answer, for 30 s, in case it is repeated  ours
 
 A map with ``backend="native"``, which is the namespace's:
 
@@ -90,10 +90,13 @@ A map with ``backend="native"``, which is the namespace's:
     tarry:{NAMESPACE/MAP}:lease:KEY     string       who loads the key, with an expiry
     tarry:{NAMESPACE/MAP}:answer:NONCE  string       as above
 
-The channel ``tarry:{MAP}:hints``, or ``tarry:{NAMESPACE/MAP}:hints``, carries messages for evictors and for callers that wait for a load: ``due`` and a moment in ms,
-``key`` and a key. Redisson's four channels of events are named in tarry.verbs.redisson.names.
+The channel ``tarry:shared:{MAP}:hints``, or ``tarry:{NAMESPACE/MAP}:hints``, carries messages for evictors and for callers that wait for a load: ``due`` and a moment
+in ms, ``key`` and a key. Redisson's four channels of events are named in tarry.verbs.redisson.names.
 
 If a QUEUE, LOCK or MAP has a brace in its name, no braces are put around it; Redisson does the same.
+
+A shared name may be any text, such as that of a topic with its namespace. So tarry's keys of shared objects begin with ``tarry:shared:`` and have a brace:
+those of topics, locks and maps of a namespace begin with ``tarry:{``, and those of a namespace outside the slot have no brace.
 """
 
 from __future__ import annotations
@@ -136,6 +139,9 @@ FURTHER_PARTS = (
 
 WORKER_PARTS = ("workers", "heard", "asked")
 HOLDER_PARTS = ("holders", "busy", "observers")
+
+SHARED = "tarry:shared"
+"""The prefix of tarry's own keys of what is shared with Java, in the way of Redisson's prefixes."""
 
 QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers", "format")
 
@@ -315,7 +321,7 @@ def numbers_key(namespace: str) -> bytes:
 
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged_name: str) -> QueueKeys:
-    """Redisson's names, and ours; ``tagged_name`` is ``tarry:`` and the queue's name, with Redisson's hash tag. Raises ``BadInput``."""
+    """Redisson's names, and ours; ``tagged_name`` is ``SHARED`` and the queue's name, with Redisson's hash tag. Raises ``BadInput``."""
     names.check_shared_name(ready, "queue")
     ours = [f"{tagged_name}:{part}" for part in ("poison", "movers", "format")]
     return QueueKeys(*[name.encode() for name in (ready, order, timeouts, channel, *ours)])
@@ -359,14 +365,14 @@ JAVA_PREFIX = "d_q_p:"
 
 
 def java_keys(items: str, tagged_name: str) -> GuardedKeys:
-    """The keys of a guarded queue with ``layout="java"``; ``tagged_name`` is ``tarry:`` and that name, with Redisson's hash tag."""
+    """The keys of a guarded queue with ``layout="java"``; ``tagged_name`` is ``SHARED`` and that name, with Redisson's hash tag."""
     return GuardedKeys(
         *[name.encode() for name in (items, f"{tagged_name}:fence", f"{tagged_name}:polled", f"{tagged_name}:pushed")]
     )
 
 
 def map_keys(redisson_names: Sequence[str], tagged_name: str) -> MapKeys:
-    """Redisson's names, in the order of MAP_PARTS, and ours; ``tagged_name`` is ``tarry:`` and the map's name, with Redisson's hash tag.
+    """Redisson's names, in the order of MAP_PARTS, and ours; ``tagged_name`` is ``SHARED`` and the map's name, with Redisson's hash tag.
     Raises ``BadInput``."""
     names.check_shared_name(redisson_names[0], "map")
     return MapKeys(*[name.encode() for name in (*redisson_names, f"{tagged_name}:evictors", f"{tagged_name}:hints")])

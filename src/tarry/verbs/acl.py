@@ -111,7 +111,7 @@ def _shared_keys(objects: str) -> list[str]:
     found = [keys.JAVA_PREFIX + objects + _ANY]
     for name in _names(objects):
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
-        ours, javas = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.JAVA_PREFIX + name)
+        ours, javas = names.prefix_name(keys.SHARED, name), names.prefix_name(keys.SHARED, keys.JAVA_PREFIX + name)
         found += [queue.order, queue.due, lock.token]
         found += [map.timeouts, map.idles, map.accesses, map.options, map.latch, map.leases + _ANY]
         found += [
@@ -142,8 +142,8 @@ def _shared_channels(objects: str) -> list[str]:
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
         found += [queue.channel, map.created, map.updated, map.removed, map.expired]
         found += [lock.channel, keys.holders_channel(keys.shared_lock_keys("", "", lock.channel)).decode()]
-        found.append(names.prefix_name("tarry", name) + ":hints")
-        found.append(names.prefix_name("tarry", keys.JAVA_PREFIX + name) + ":pushed")
+        found.append(names.prefix_name(keys.SHARED, name) + ":hints")
+        found.append(names.prefix_name(keys.SHARED, keys.JAVA_PREFIX + name) + ":pushed")
     return found
 
 

@@ -69,20 +69,20 @@ def test_a_garbage_collected_handle_leaves_nothing_behind(clients: Any, name: st
     second = client.map_cache(name, codec="string")
     cache.put("a", "1")
     second.get("a")
-    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "it is kept")
+    until(lambda: server.exists(f"tarry:shared:{{{name}}}:evictors"), "it is kept")
     second.close()
     del cache
     gc.collect()
-    until(lambda: not server.exists(f"tarry:{{{name}}}:evictors"), "the seat is free")
+    until(lambda: not server.exists(f"tarry:shared:{{{name}}}:evictors"), "the seat is free")
     until(lambda: not threads.names, "the threads have ended")
     assert second.get("a") == "1"
-    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb starts it again")
+    until(lambda: server.exists(f"tarry:shared:{{{name}}}:evictors"), "a verb starts it again")
 
 
 def test_eviction_survives_cut_connections(clients: Any, name: str, server: Any) -> None:
     cache = clients().map_cache(name, codec="string")
     cache.put("a", "1")
-    until(lambda: server.zcard(f"tarry:{{{name}}}:evictors"), "it is kept")
+    until(lambda: server.zcard(f"tarry:shared:{{{name}}}:evictors"), "it is kept")
     mine = server.client_id()
     for number in [client["id"] for client in server.client_list() if client["id"] != str(mine)]:
         server.client_kill_filter(_id=number)
@@ -138,10 +138,10 @@ def test_the_deputy_replaces_a_killed_evictor_process(clients: Any, name: str, s
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        until(lambda: server.zcard(f"tarry:{{{name}}}:evictors") == 1, "it evicts")
+        until(lambda: server.zcard(f"tarry:shared:{{{name}}}:evictors") == 1, "it evicts")
         cache = clients().map_cache(name, codec="string")
         cache.put("a", "1", ttl="7s")
-        until(lambda: server.zcard(f"tarry:{{{name}}}:evictors") == 2, "this one is its deputy")
+        until(lambda: server.zcard(f"tarry:shared:{{{name}}}:evictors") == 2, "this one is its deputy")
     finally:
         process.kill()
         process.wait()
@@ -157,14 +157,14 @@ async def test_an_async_client_evicts_and_gives_its_seats_back(valkey_url: str, 
         maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(20)]
         await asyncio.gather(*[each.put("a", "1", ttl="30ms") for each in maps])
         await awaited(lambda: not any(server.hlen(each.name) for each in maps), "evicted")
-        assert server.zcard(f"tarry:{{{name}-0}}:evictors") == 1
+        assert server.zcard(f"tarry:shared:{{{name}-0}}:evictors") == 1
         name_of_first = maps[0].name
         maps.clear()
         gc.collect()
-        await awaited(lambda: not server.exists(f"tarry:{{{name_of_first}}}:evictors"), "the seat is free")
+        await awaited(lambda: not server.exists(f"tarry:shared:{{{name_of_first}}}:evictors"), "the seat is free")
         cache = client.map_cache(name, codec="string")
         await cache.put("a", "1")
-    assert not server.exists(f"tarry:{{{name}}}:evictors")
+    assert not server.exists(f"tarry:shared:{{{name}}}:evictors")
 
 
 def test_expired_entries_are_evicted_in_bounded_steps(maps: Maps, name: str, clock: Clock) -> None:

@@ -38,7 +38,7 @@ def test_a_late_evictor_loses_its_seat(valkey_url: str, name: str, server: Any) 
         assert cache.stats().evictors == 1
         client.clock.advance(7)
         assert cache.stats().evictors == 0
-        assert 0 < server.pttl(f"tarry:{{{name}}}:evictors") <= 60_000
+        assert 0 < server.pttl(f"tarry:shared:{{{name}}}:evictors") <= 60_000
 
 
 def test_the_evictor_wakes_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
@@ -54,7 +54,7 @@ def test_the_evictor_wakes_when_the_next_entry_expires(valkey_url: str, name: st
 
 
 def test_an_entry_that_expires_sooner_wakes_the_evictor_once(valkey_url: str, name: str, server: Any) -> None:
-    hints = f"tarry:{{{name}}}:hints"
+    hints = f"tarry:shared:{{{name}}}:hints"
     with TestClient(valkey_url, Clock()) as client, server.pubsub() as listener:
         listener.subscribe(hints)
         listener.get_message(timeout=LONGEST_S)

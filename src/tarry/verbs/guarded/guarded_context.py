@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from tarry.errors import BadInput, BodyError, FallenBehind
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, duration_us
-from tarry.values.keys import JAVA_PREFIX, GuardedKeys, guarded_keys, java_keys
+from tarry.values.keys import JAVA_PREFIX, SHARED, GuardedKeys, guarded_keys, java_keys
 from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.redisson.names import fits_cluster, prefix_name
 
@@ -137,7 +137,7 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
     items = JAVA_PREFIX + name
     if cluster and not fits_cluster(items):
         raise BadInput(f"queue: the keys of {items!r} are in several slots of the Cluster; rename it.")
-    return java_keys(items, prefix_name("tarry", items))
+    return java_keys(items, prefix_name(SHARED, items))
 
 
 def checked_limit(limit: int) -> int:

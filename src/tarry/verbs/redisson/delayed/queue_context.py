@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
-from tarry.values.keys import QueueKeys, queue_keys
+from tarry.values.keys import SHARED, QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.codecs import (
@@ -31,7 +31,7 @@ def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
     if cluster and not names.fits_cluster(name):
         raise BadInput(f"queue: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.delayed_queue(name)
-    return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name("tarry", name))
+    return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name(SHARED, name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput, BodyError
-from tarry.values.keys import MapKeys, answer_key, lease_prefix, map_keys, own_map_keys
+from tarry.values.keys import SHARED, MapKeys, answer_key, lease_prefix, map_keys, own_map_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.codecs import log_if_missed
@@ -111,7 +111,7 @@ def context_of(
     theirs = names.map_cache(redisson_name)
     parts = (theirs.entries, theirs.timeouts, theirs.idles, theirs.accesses, theirs.options)
     channels = (theirs.created, theirs.updated, theirs.removed, theirs.expired)
-    keys = map_keys((*parts, *channels), names.prefix_name("tarry", redisson_name))
+    keys = map_keys((*parts, *channels), names.prefix_name(SHARED, redisson_name))
     sharded = b"1" if cluster else b"0"
     return MapContext(
         name=name,
