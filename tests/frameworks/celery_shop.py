@@ -28,7 +28,8 @@ if app.conf.broker_url.startswith("redis"):
 if os.environ["SHOP_QUEUES"] == "quorum":
     name = app.conf.task_default_queue
     app.conf.task_queues = [Queue(name, Exchange(name, type="topic"), name, queue_arguments={"x-queue-type": "quorum"})]
-tarry.celery.install(app, os.environ["SHOP_TARRY"], namespace=os.environ["SHOP_NAME"])
+if os.environ["SHOP_TARRY"]:  # else Celery alone
+    tarry.celery.install(app, os.environ["SHOP_TARRY"], namespace=os.environ["SHOP_NAME"])
 RUNS = Path(os.environ["SHOP_RUNS"])
 
 

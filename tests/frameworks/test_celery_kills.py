@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 from celery.exceptions import TaskRevokedError
 
 import rabbitmqs
+import servers
 import tarry
-from frameworks.celery_relays import TAKES_NO_TIME, broker, published
+from faults.proxy import SWALLOWED, Proxy
+from frameworks.celery_relays import TAKES_NO_TIME, broker, published, relaying
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
@@ -183,3 +186,44 @@ def test_a_killed_relay_loses_nothing_and_repeats_one_message_at_most(
     arrived = Counter(message["headers"]["id"] for message in published(redis, name))
     assert arrived.keys() == {str(number) for number in range(count)}
     assert sum(arrived.values()) <= count + kills
+
+
+KILLS = 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sent", ["by Celery alone", "with tarry"])
+def test_what_a_killed_worker_has_taken_from_redis_and_not_noted_is_lost_whoever_has_published_it(
+    start: Start,
+    redis: ServerProcess,
+    topic: tarry.Topic[Any],
+    name: str,
+    sent: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """kombu's Redis transport takes a message with BRPOP and notes it as unacknowledged with the next command. A failure here is good
+    news: the transport has closed the gap, and the page on Celery and decision 0048 have to say so."""
+    if sent != "with tarry":
+        monkeypatch.setenv("SHOP_TARRY", "")
+    shop = request.getfixturevalue("shop")
+    with servers.short_folder() as folder, closing(Proxy(folder, redis.address)) as proxy:
+        for number in range(KILLS + 1):
+            shop.close.apply_async([number], **({"countdown": TAKES_NO_TIME} if sent == "with tarry" else {}))
+        if sent == "with tarry":
+            with relaying(shop.app):
+                until(lambda: topic.stats().finished == KILLS + 1)
+        assert len(published(redis, name)) == KILLS + 1
+
+        monkeypatch.setenv("SHOP_BROKER", f"redis+socket://{proxy.path}")
+        for number in range(KILLS + 1):  # the worker is not told what it has taken; the last one: that it has noted it
+            proxy.arm(SWALLOWED, at=b"BRPOP" if number < KILLS else b"ZADD")
+            worker = start("celery", *WORKER, "--pool", "threads")
+            until(lambda number=number: proxy.struck > number)
+            kill(worker)
+
+    monkeypatch.setenv("SHOP_BROKER", broker(redis))
+    start("celery", *WORKER, "--pool", "threads")
+    until(shop.runs)  # what was noted, after its visibility timeout
+    until(lambda: redis.ask("HLEN", "unacked") == 0 and not published(redis, name))
+    assert [run["number"] for run in shop.runs()] == [KILLS]
