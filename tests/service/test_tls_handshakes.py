@@ -79,27 +79,68 @@ def test_a_handshake_makes_room_for_the_next_connection(secured: Secured, monkey
         line.close()
 
 
-def test_a_request_that_comes_with_the_end_of_its_handshake_is_answered(secured: Secured) -> None:
-    """TLS 1.3 lets the client send both in one segment."""
+@pytest.mark.parametrize("sent", [b"", GET[:20], GET, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")])
+def test_a_client_that_does_not_close_tls_makes_room_all_the_same(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Its file is free at once, whatever it has sent: a farewell, which it would not answer, would keep the file."""
+    monkeypatch.setattr(FileShares, "share", 3)
+    secured.context.maximum_version = ssl.TLSVersion.TLSv1_2  # whose handshake has nothing behind it
+    lines = list[socket.socket]()
+    for _ in range(3):
+        line = secured.connect()
+        client, incoming, outgoing = shake_hands(secured, line)
+        if sent:
+            client.write(sent)
+            line.sendall(outgoing.read())
+        if sent.endswith(b"\r\n\r\n"):
+            read_head(client, line, incoming)
+        lines.append(line)
+    with httpx.Client(verify=secured.context, base_url=f"https://127.0.0.1:{secured.running.port}") as http:
+        assert http.get("/version").status_code == 200
+    assert rest_of(lines[0]) == b""
+    for line in lines:
+        line.close()
+
+
+def shake_hands(secured: Secured, line: socket.socket) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """A client of TLS over the line that answers nothing by itself."""
+    client, incoming, outgoing = begin_handshake(secured, line)
+    line.sendall(outgoing.read())
+    return client, incoming, outgoing
+
+
+def begin_handshake(secured: Secured, line: socket.socket) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """The same, whose last bytes of the handshake are not sent yet."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = secured.context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    while True:
+        try:
+            client.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            line.sendall(outgoing.read())
+            incoming.write(line.recv(65536))
+    return client, incoming, outgoing
+
+
+def read_head(client: ssl.SSLObject, line: socket.socket, incoming: ssl.MemoryBIO) -> bytes:
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        try:
+            answer += client.read(65536)
+        except ssl.SSLWantReadError:
+            incoming.write(line.recv(65536))
+    return answer
+
+
+def test_a_request_that_comes_with_the_end_of_its_handshake_is_answered(secured: Secured) -> None:
+    """TLS 1.3 lets the client send both in one segment."""
     with secured.connect() as line:
-        while True:
-            try:
-                client.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                line.sendall(outgoing.read())
-                incoming.write(line.recv(65536))
+        client, incoming, outgoing = begin_handshake(secured, line)
         client.write(GET)
         line.sendall(outgoing.read())
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            try:
-                answer += client.read(65536)
-            except ssl.SSLWantReadError:
-                incoming.write(line.recv(65536))
-        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert read_head(client, line, incoming).startswith(b"HTTP/1.1 200 OK\r\n")
         [connection] = secured.own.limits
         assert connection.received == len(GET)
 

@@ -142,11 +142,13 @@ class HTTPProtocol(HttpToolsProtocol):
         """Ends it. A request that has come in part is answered with the error, if nothing was answered yet."""
         self._is_surplus = self._is_surplus or at_once
         phase, unread = self.phase, self.transport.get_write_buffer_size()
-        if not unread and (phase is Phase.BODY or (phase is Phase.HEAD and self._head_size)):
+        # TLS that closes would keep the file until the client has closed, too
+        is_gone = unread or (at_once and not self.transport.can_write_eof())
+        if not is_gone and (phase is Phase.BODY or (phase is Phase.HEAD and self._head_size)):
             self.refuse(error)
         else:
             self._open.tell_gone()
-            (self.transport.abort if unread else self.transport.close)()
+            (self.transport.abort if is_gone else self.transport.close)()
 
     def shutdown(self) -> None:
         self._limits.is_draining = True

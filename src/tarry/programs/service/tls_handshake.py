@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from tarry.connections.background import failures
-from tarry.programs.serving.connection_limits import HEAD_S, Phase, PortLimits
+from tarry.programs.serving.connection_limits import HEAD_S, LAST_S, Phase, PortLimits
 
 
 class TlsHandshake(asyncio.Protocol):
@@ -46,7 +46,11 @@ class TlsHandshake(asyncio.Protocol):
         self._socket.setblocking(False)
         try:
             await loop.connect_accepted_socket(
-                self._open, self._socket, ssl=self._context, ssl_handshake_timeout=HEAD_S
+                self._open,
+                self._socket,
+                ssl=self._context,
+                ssl_handshake_timeout=HEAD_S,
+                ssl_shutdown_timeout=LAST_S,
             )
         except OSError:
             pass  # it is no TLS, has no version in common, has gone, or took too long
