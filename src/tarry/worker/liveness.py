@@ -21,9 +21,9 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
@@ -34,16 +34,19 @@ from tarry.connections.background import failures, supervise
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused
 from tarry.connections.wake_event import SocketWakeEvent
+from tarry.core.flows import gather
 from tarry.core.patience import RetryDelay
-from tarry.core.requests import Command, Operation, ScriptCall
-from tarry.errors import ServerUnfit, TarryError, Unavailable
+from tarry.core.requests import Batch, Command, Flow, Operation, ScriptCall, Step, flow_of
+from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
 from tarry.values.keys import holder_channel, holder_keys
 from tarry.verbs import liveness, workers
-from tarry.verbs.jobs.holders import LIVES, worst_of
+from tarry.verbs.jobs.holders import LIVES, TOO_YOUNG, worst_of
+from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.liveness import EVERY_S, GRACE_S, MissedHolder
 from tarry.worker.outage import Outage, ServerHealth
 
 T = TypeVar("T")
+AbsenceVerb = Callable[[TopicVerbs[Any], str, bytes], Operation[int]]
 logger = logging.getLogger("tarry.worker")
 WORK = "tarry liveness"
 LINGER_S = 0.5
@@ -58,6 +61,8 @@ OUTAGE_S = 1.0
 REFUSED_S, LONGEST_REFUSED_S = 1.0, 60.0
 """The pauses after the server has refused it: the password is being changed, or the permission is missing."""
 LONGEST_RECONNECT_S = 0.2
+MOST_AT_ONCE = 1000
+"""So many topics of missed workers are asked in step: about sixteen pipelines."""
 START_S = 2.0
 """Before it takes jobs, a worker that starts waits at most this time until others can see whether it lives."""
 
@@ -362,32 +367,54 @@ class Liveness:
         asked_at = time.monotonic()
         answer = self._ask(liveness.find_absent(self._namespace, self._holder))
         self._look_at = math.inf if answer.again_s is None else asked_at + answer.again_s
-        for missed in answer.missed:
-            self._release(missed)
+        self._release(answer.missed)
 
-    def _release(self, missed: MissedHolder) -> None:
-        """Releases the jobs of one that is absent, if no topic has seen it alive since it is missed. Before, the topics begin to watch."""
-        topics = {topic: server_verbs(self._client.topic(topic)) for topic in missed.topics}
-        answer = self._in_each(missed, {topic: verbs.ask_absent for topic, verbs in topics.items()})
-        if answer == 0 and missed.is_absent:
-            answer = self._in_each(missed, {topic: verbs.release_absent for topic, verbs in topics.items()})
-        name = missed.name.encode()
-        if answer == LIVES:
-            self._ask(liveness.withdraw(self._namespace, name))  # it says again that it is there
-        elif answer >= 0 and missed.is_absent and self._ask(liveness.withdraw(self._namespace, name, only_absent=True)):
-            self._ask(workers.forget_worker(self._namespace, name))
-            logger.warning("✗ worker %s is gone; %d of its jobs released", missed.name, answer)
+    def _release(self, missed: Sequence[MissedHolder]) -> None:
+        """Releases the jobs of those that are absent, if no topic has seen them alive since they are missed. Before, the topics begin to
+        watch. All topics of all of them are asked together: pipelines, not a round trip for each."""
+        answers = self._in_each(missed, TopicVerbs.ask_absent)
+        absent = [one for one in missed if answers[one] == 0 and one.is_absent]
+        answers |= self._in_each(absent, TopicVerbs.release_absent)
+        alive = [one.name.encode() for one in missed if answers[one] == LIVES]
+        released = [one for one in absent if answers[one] >= 0]
+        calls = [liveness.withdraw(self._namespace, name) for name in alive]  # they say again that they are there
+        calls += [liveness.withdraw(self._namespace, one.name.encode(), only_absent=True) for one in released]
+        withdrawn = self._ask_all(calls)[len(alive) :]
+        gone = [one for one, was_absent in zip(released, withdrawn, strict=True) if was_absent]
+        self._ask_all([workers.forget_worker(self._namespace, one.name.encode()) for one in gone])
+        for one in gone:
+            logger.warning("✗ worker %s is gone; %d of its jobs released", one.name, answers[one])
 
-    def _in_each(self, missed: MissedHolder, verbs: Mapping[str, Callable[[str, bytes], Operation[int]]]) -> int:
-        answers: list[int] = []
-        for topic, verb in verbs.items():
-            try:
-                answers.append(self._client.engine.run(verb(missed.name, missed.since)))
-            except Unavailable:
-                raise  # the next look finds it again
-            except TarryError as refusal:
-                logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", missed.name, topic, refusal)
-        return worst_of(answers)
+    def _in_each(self, missed: Sequence[MissedHolder], verb: AbsenceVerb) -> dict[MissedHolder, int]:
+        """The answer of all topics of each."""
+        pairs = [(one, topic) for one in missed for topic in one.topics]
+        answers: dict[MissedHolder, list[int]] = {one: [] for one in missed}
+        for at in range(0, len(pairs), MOST_AT_ONCE):
+            some = pairs[at : at + MOST_AT_ONCE]
+            asked = gather(self._in_topic(one, topic, verb) for one, topic in some)
+            for (one, _), answer in zip(some, self._client.engine.runner.run(asked, self._send_once), strict=True):
+                answers[one].append(answer)
+        return {one: worst_of(found) for one, found in answers.items()}
+
+    def _in_topic(self, missed: MissedHolder, topic: str, verb: AbsenceVerb) -> Flow[int]:
+        """An error is this topic's alone."""
+        try:
+            asked: Any = verb(server_verbs(self._client.topic(topic)), missed.name, missed.since)
+            answer: int = yield from flow_of(asked)
+            return answer
+        except (Unavailable, Unconfirmed):
+            return TOO_YOUNG  # the next look finds it again
+        except TarryError as refusal:
+            logger.warning("✗ The jobs of %s in %s come back after their TTR: %s", missed.name, topic, refusal)
+            return 0
+
+    def _send_once(self, step: Step) -> Any:
+        if isinstance(step, Batch):
+            return self._client.engine.runner.send_batch(step.requests)
+        return self._ask(step)
+
+    def _ask_all(self, calls: Sequence[ScriptCall[bool]]) -> list[bool]:
+        return [_value_of(answer) for answer in self._client.engine.runner.send_batch(calls)] if calls else []
 
     def _ask(self, call: ScriptCall[T] | Command[T]) -> T:
         """Sends a call once. An outage is for others to log, and a later try is this thread's."""

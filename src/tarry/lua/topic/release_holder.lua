@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
-local clock, holder, counted, max_jobs, absence, after, up_to, cursor, scan_count = unpack(ARGV)
+local clock, holder, counted, max_jobs, absence, after, up_to, cursor, limit = unpack(ARGV)
 -- each: receipt = unpack(ARGV, i, i)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly dead. They become ready again; without
@@ -32,7 +32,7 @@ local answered = {}
 for i = FIRST, #ARGV do answered[tonumber(ARGV[i])] = true end
 local lowest, highest = tonumber(after) or -1, tonumber(up_to) or math.huge
 if max_jobs == '0' then return {'0', 0} end
-local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', scan_count)
+local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
 local ids, held = {}, {}
 for i = 1, #step[2], 2 do ids[#ids + 1] = step[2][i] end
 if #ids > 0 then
