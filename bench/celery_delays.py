@@ -157,8 +157,7 @@ def under_kills(place: Place) -> dict[str, Any]:
     for worker in workers:
         end(worker)
     if relay is not None:
-        relay.kill()
-        relay.wait()
+        end(relay)
     left = left_in_broker(app, place)
     if place["DELAYS_KIND"] in WITH_TARRY:
         stats = tarry.celery.waiting_tasks(app).topic.stats()
@@ -313,18 +312,21 @@ def start_relay(place: Place) -> subprocess.Popen[bytes]:
     """One beside the workers, which is not killed."""
     words = [sys.executable, "-m", "tarry", "celery-relay", "bench.celery_delays:relay_app"]
     with log_of(place).open("ab") as log:
-        return subprocess.Popen(words, env={**os.environ, **place}, stdout=log, stderr=log)
+        return subprocess.Popen(words, env={**os.environ, **place}, stdout=log, stderr=log, start_new_session=True)
 
 
 def log_of(place: Place) -> Path:
     return Path(place["DELAYS_RUNS"]).with_name("log")
 
 
-def end(worker: BaseProcess) -> None:
-    """With its children."""
-    assert worker.pid is not None
-    os.killpg(worker.pid, signal.SIGKILL)
-    worker.join()
+def end(process: BaseProcess | subprocess.Popen[bytes]) -> None:
+    """A worker or a relay, with its children."""
+    assert process.pid is not None
+    os.killpg(process.pid, signal.SIGKILL)
+    if isinstance(process, BaseProcess):
+        process.join()
+    else:
+        process.wait()
 
 
 def wait_until_ready(place: Place, workers: int) -> None:
