@@ -110,6 +110,7 @@ def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play,
     play.run(lambda job: ValueError("broken"), plain=plain, max_attempts=2)
     job = play.dead()
     assert (job.reason, job.attempts, job.effective_max_attempts) == ("attempts exhausted", 2, 2)
+    assert [failed.error for failed in job.failed_attempts] == ["ValueError: broken"] * 2, "the last one, too"
     assert answers.JOB.dump(job).effective_max_attempts == 2
     facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
     assert facts.of == " of 2"

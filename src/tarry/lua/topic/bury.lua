@@ -21,7 +21,8 @@ for i = FIRST, #ARGV, STRIDE do
     limit = limit_of(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
     if first == 0 then first = now end
-    note_attempt(id, attempt, last, holder, reason)
+    local starts_exhausted = string.sub(reason, 1, #EXHAUSTED) == EXHAUSTED  -- a worker's last attempt: its error is in the second line
+    note_attempt(id, attempt, last, holder, starts_exhausted and string.sub(reason, #EXHAUSTED + 1) or reason)
     bury_run(id, attempt, limit, last, first, holder, reason)
     buried = buried + 1
     if string.match(reason, '^[^\n]*') == TOO_LATE then late = late + 1 end
