@@ -253,3 +253,6 @@ def test_a_week_has_columns_of_two_whole_hours() -> None:
     assert [(line.name, line.total) for line in drawn.lines] == [("added", 7), ("finished", 10)]
     assert drawn.top == 6 / 120
     assert rates(minutes, now).span == "day", "a week is shown when it is asked for"
+    assert drawn.most == "3 per hour", "none is 0 per minute"
+    assert rates(minutes[:1], now, "week").most == "0.5 per hour"
+    assert rates([MinuteCounts(hour, 40, 0, 0, 0)], now, "hour").most == "40 per minute"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
+from tarry.programs.dashboard.filters import count
 from tarry.verbs.jobs.stats import MinuteCounts
 
 RATE_SPANS = {"hour": (60, 1), "six hours": (72, 5), "day": (96, 15), "week": (84, 120)}
@@ -23,6 +24,8 @@ LINES = ("added", "finished", "failed", "died")
 BARS_SHARE, LEAST_HEIGHT = 0.84, 1.5
 """Of a column's width, and of the chart's height in percent."""
 MINUTES = 60
+HOURLY_BELOW = 10
+"""A rate of fewer jobs a minute is told by the hour."""
 EDGES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 21600, 86400)
 """The upper edges of the heat map's rows; one more row lies above the last."""
 LEVELS = 6
@@ -47,6 +50,14 @@ class RateChart:
     span: str
     columns: int
     seconds: int
+
+    @property
+    def most(self) -> str:
+        """The highest rate as a text, by the hour where it is less than ten a minute."""
+        if self.top >= HOURLY_BELOW:
+            return f"{count(self.top)} per minute"
+        hourly = MINUTES * self.top
+        return f"{count(hourly) if hourly >= 1 else format(hourly, '.2g')} per hour"
 
 
 def rates(minutes: Sequence[MinuteCounts], now: datetime, span: str = "") -> RateChart:
