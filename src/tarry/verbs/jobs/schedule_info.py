@@ -13,7 +13,7 @@ from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_u
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
-from tarry.verbs.schedules import fire, recurrences
+from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, StoredSchedule, missed_of
 from tarry.verbs.schedules.recurrences import Recurrence
 
@@ -67,6 +67,8 @@ class Schedule:
         ``limit``. Raises ``BadInput`` where this machine does not know the time zone."""
         if self.next is None or self.damaged:
             return []
+        from tarry.verbs.schedules import fire  # most processes fire none
+
         found: list[int] = []
         after = moment_us(self.next) - (self._recurrence.every_us or 1)
         while len(found) < limit:

@@ -72,12 +72,13 @@ async def add(request: ServiceRequest) -> Response:
     topic = request.topic
     ids = idempotency.id_source(request, (payload, body, headers))
     call = _add_operation(topic, body, payload, headers, ids)
-    await topic.engine.register_topic(topic.name)
+    engine = topic.engine
+    await engine.register_topic(topic.name)
     if ids is None:
-        added = await topic.engine.run(call)
+        added = await engine.run(call)
     else:
         with idempotency.refusing_other_requests(ids):
-            added = await topic.engine.run(call)
+            added = await engine.run(call)
     return Response(added, 201 if added.is_new else 200)
 
 
