@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from botocore.exceptions import ClientError
 
 from service.running_service import RunningService
 from sqs.conftest import boto
@@ -123,6 +124,17 @@ def test_a_message_of_a_mebibyte_is_taken(sqs: Any) -> None:
     sqs.send_message(QueueUrl=queue, MessageBody="é" * (MIB // 2 - 1))  # 3 MiB on the wire
     (message,) = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=5)["Messages"]
     assert message["Body"] == "é" * (MIB // 2 - 1)
+
+
+@pytest.mark.parametrize("size", [MIB + 1, 2 * MIB])
+def test_a_message_beyond_a_mebibyte_is_refused_in_awss_words(sqs: Any, size: int) -> None:
+    """Also one that is refused before it is decoded."""
+    queue = sqs.create_queue(QueueName="large")["QueueUrl"]
+    with pytest.raises(ClientError) as refused:
+        sqs.send_message(QueueUrl=queue, MessageBody="x" * size)
+    error = refused.value.response["Error"]
+    assert error["Code"] == "InvalidParameterValue"
+    assert error["Message"].endswith("Reason: Message must be shorter than 1048576 bytes.")
 
 
 def test_more_than_eight_large_requests_at_a_time_are_told_to_try_again(running_service: RunningService) -> None:

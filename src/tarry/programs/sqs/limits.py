@@ -68,14 +68,16 @@ class Steps:
             await asyncio.sleep(0)
 
 
-def check_decoded(size: int) -> None:
-    """Raises ``SqsError`` for more than a request may have."""
+def check_decoded(size: int, action: str = "") -> None:
+    """Raises ``SqsError`` for more than a request may have: AWS's own where it is one message."""
+    if size > MOST_DECODED and action == "SendMessage":
+        raise SqsError("InvalidParameterValue", told_too_long(MOST_BYTES))
     if size > MOST_DECODED:
-        raise too_large()
+        raise SqsError("RequestEntityTooLarge", f"The request has more than {MOST_BYTES} bytes of messages.", 413)
 
 
-def too_large() -> SqsError:
-    return SqsError("RequestEntityTooLarge", f"The request has more than {MOST_BYTES} bytes of messages.", 413)
+def told_too_long(most: int) -> str:
+    return f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
 
 
 async def count(body: bytes, byte: bytes) -> int:
@@ -87,7 +89,7 @@ async def count(body: bytes, byte: bytes) -> int:
     return found
 
 
-async def check_json(body: bytes) -> None:
+async def check_json(body: bytes, action: str = "") -> None:
     """Counts the strings of a JSON text, and the bytes between them, before anything of it is decoded. Raises ``SqsError``."""
     inside, strings, between, decoded, at = False, 0, 0, 0, 0
     while at < len(body):
@@ -98,7 +100,7 @@ async def check_json(body: bytes) -> None:
             piece, at = (piece[:-1], at - 1) if tail % 2 and len(piece) > 1 else (piece, at)
         plain = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         decoded += (len(piece) + len(plain)) // 2 - plain.count(b"\\") - 4 * plain.count(b"\\u")
-        check_decoded(decoded)
+        check_decoded(decoded, action)
         quotes = plain.count(b'"')
         strings += quotes
         if strings > 2 * MOST_STRINGS:

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput, StaleReceipt
-from tarry.programs.sqs import messages
+from tarry.programs.sqs import limits, messages
 from tarry.programs.sqs.faults import SqsError, bad_handle, bad_handle_of_entry, fault_of, invalid, unknown_queue
 from tarry.programs.sqs.messages import AttributeValue
 from tarry.programs.sqs.queues import (
@@ -328,9 +328,7 @@ def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoin
     messages.check_attributes(attributes)
     size = messages.size_of(text, attributes)
     if size > queue.number("MaximumMessageSize"):
-        most = queue.number("MaximumMessageSize")
-        told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
-        raise SqsError("InvalidParameterValue", told)
+        raise SqsError("InvalidParameterValue", limits.told_too_long(queue.number("MaximumMessageSize")))
     if message.message_deduplication_id is not None:
         told = "The request include parameter that is not valid for this queue type"
         raise invalid("MessageDeduplicationId", message.message_deduplication_id, told)

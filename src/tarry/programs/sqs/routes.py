@@ -50,7 +50,7 @@ async def call(request: ServiceRequest) -> Response:
                 await _check_signature(request, caller, body)
             request.check_charset()
             if as_json:
-                given = await _parse_json(body)
+                given = await _parse_json(body, action)
             else:
                 action, given = await query_protocol.parse(body)
         if not as_json:
@@ -169,8 +169,8 @@ def _namespace(given: dict[str, Any]) -> str:
     return unquote(parts[-2]) if len(parts) > 2 else ""
 
 
-async def _parse_json(body: bytes) -> dict[str, Any]:
-    await limits.check_json(body)
+async def _parse_json(body: bytes, action: str = "") -> dict[str, Any]:
+    await limits.check_json(body, action)
     try:
         return msgspec.json.decode(body or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
