@@ -141,14 +141,12 @@ class HTTPProtocol(HttpToolsProtocol):
     def end(self, error: Exception, *, at_once: bool) -> None:
         """Ends it. A request that has come in part is answered with the error, if nothing was answered yet."""
         self._is_surplus = self._is_surplus or at_once
-        phase, unread = self.phase, self.transport.get_write_buffer_size()
-        # TLS that closes would keep the file until the client has closed, too
-        is_gone = unread or (at_once and not self.transport.can_write_eof())
+        phase, is_tls = self.phase, not self.transport.can_write_eof()  # which would wait for the client to close, too
+        is_gone = self.transport.get_write_buffer_size() or (at_once and is_tls)
         if not is_gone and (phase is Phase.BODY or (phase is Phase.HEAD and self._head_size)):
-            self.refuse(error)
-        else:
-            self._open.tell_gone()
-            (self.transport.abort if is_gone else self.transport.close)()
+            return self.refuse(error)
+        self._open.tell_gone()
+        return (self.transport.abort if is_gone else self.transport.close)()
 
     def shutdown(self) -> None:
         self._limits.is_draining = True
