@@ -367,7 +367,7 @@ def test_a_full_house_answers_503_and_health(guarded: LookedAt, make: Make) -> N
 
 def test_ports_have_equal_shares() -> None:
     files = FileShares(900)
-    PortLimits(files)
+    PortLimits(files, bool)
     assert files.share == 900
-    PortLimits(files)
+    PortLimits(files, bool)
     assert files.share == 450

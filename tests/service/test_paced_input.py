@@ -16,6 +16,9 @@ from tarry.programs.serving.turns import CROWDED_TURNS, MOST_IN_A_TURN
 
 pytestmark = pytest.mark.anyio
 MOST_TURNS = 10_000
+KNOWN = {"tarry_1_x-y", "65af"}
+"""A token, and the id of one."""
+AWS4 = b"Authorization: AWS4-HMAC-SHA256 Credential=%b/20270101/x/sqs/aws4_request\r\n"
 
 
 class Client(Connection):
@@ -40,7 +43,7 @@ class Client(Connection):
 
 @pytest.fixture
 async def limits() -> PortLimits:
-    return PortLimits(FileShares(math.inf))
+    return PortLimits(FileShares(math.inf), KNOWN.__contains__)
 
 
 async def turns_until(answered: int, *clients: Client) -> list[int]:
@@ -97,14 +100,22 @@ async def test_a_new_client_waits_for_one_request_of_each_stranger_at_most(limit
         await client.end()
 
 
-@pytest.mark.parametrize("more", [b"Authorization: Bearer x\r\n", b"cookie: tarry=x\r\n"])
-async def test_while_connections_are_admitted_requests_without_a_token_leave_them_the_turns(
-    limits: PortLimits, more: bytes
+@pytest.mark.parametrize(
+    ("more", "invented"),
+    [
+        (b"Authorization: Bearer tarry_1_x-y\r\n", b"Authorization: Bearer tarry_1_x\r\n"),
+        (b"cookie: a=b; tarry-dashboard=tarry_1_x-y\r\n", b"Cookie: a=b\r\n"),
+        (AWS4 % b"65af", AWS4 % b"65ae"),
+        (b"Authorization: bearer tarry_1_x-y\r\n", b""),
+    ],
+)
+async def test_while_connections_are_admitted_requests_without_a_valid_token_leave_them_the_turns(
+    limits: PortLimits, more: bytes, invented: bytes
 ) -> None:
     """uvloop accepts one a turn: who waits behind two thousand others waits for two thousand turns."""
     strangers = [Client(limits) for _ in range(10 * MOST_IN_A_TURN)]
     for stranger in strangers:
-        stranger.protocol.data_received(request("GET", "/a") * 60)
+        stranger.protocol.data_received(request("GET", "/a", more=invented) * 60)
     admitted, begun = [Client(limits)], list[int]()
     for _ in range(10 * CROWDED_TURNS):
         admitted.append(Client(limits))
@@ -117,7 +128,7 @@ async def test_while_connections_are_admitted_requests_without_a_token_leave_the
         admitted.append(Client(limits))
         await asyncio.sleep(0)
         turns += 1
-    assert turns <= 2, "what shows a token waits for nothing that shows none"
+    assert turns <= 2, "what shows a valid token waits for nothing else"
     await turns_until(len(strangers), *strangers)
     for client in (*strangers, *admitted):
         await client.end()
@@ -135,7 +146,7 @@ async def test_a_body_in_the_read_of_its_head_comes_before_an_early_answer(limit
 
 
 async def test_a_request_that_waits_for_its_turn_makes_room_after_silent_ones(limits: PortLimits) -> None:
-    limits = PortLimits(FileShares(MOST_IN_A_TURN + 2))
+    limits = PortLimits(FileShares(MOST_IN_A_TURN + 2), bool)
     strangers = [Client(limits) for _ in range(MOST_IN_A_TURN + 1)]
     for stranger in strangers:
         stranger.protocol.data_received(request("GET", "/a"))

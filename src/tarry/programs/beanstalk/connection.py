@@ -33,10 +33,6 @@ Found = tuple[BeanstalkCommand | bytes, bytes]
 """A command and its body, or the reply to what is no command."""
 
 
-def _is_auth(command: BeanstalkCommand | bytes) -> bool:
-    return isinstance(command, BeanstalkCommand) and command.name == "auth"
-
-
 class ConnectionHost(Protocol):
     """The server, as far as its connections know it."""
 
@@ -148,7 +144,9 @@ class Connection(asyncio.Protocol):
             while found is not None and not self.transport.is_closing():
                 command, body = found
                 if not self.is_authorized:  # a refusal takes no wait: thousands of them would stop all others
-                    await self._server.limits.turns.turn(shows_token=_is_auth(command))
+                    limits = self._server.limits
+                    shown = command.args[0] if isinstance(command, BeanstalkCommand) and command.name == "auth" else ""
+                    await limits.turns.turn(shows_token=limits.knows_token(shown))
                 if isinstance(command, bytes):
                     reply, found = command, None
                 else:

@@ -76,7 +76,7 @@ class BeanstalkServer:
         self.settings = settings
         self.state = ServerState(settings.max_job_size, lambda: self.sessions)
         self._app = app
-        self.limits = PortLimits(app.files)
+        self.limits = PortLimits(app.files, app.authorizer.knows_token)
         self._connections: dict[Connection, None] = {}
         self._tubes: dict[str, Tubes] = {}
         self._giving_back: set[asyncio.Task[None]] = set()

@@ -64,7 +64,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShar
         def capture_signals(self) -> Generator[None]:
             yield
 
-    limits = PortLimits(files or FileShares())
+    limits = PortLimits(files or FileShares(), app.authorizer.knows_token)
     protocol = partial(HTTPProtocol, limits=limits)
     config = uvicorn.Config(
         app,

@@ -2,7 +2,7 @@
 
 The parser cannot stop between two requests of one read, so it gets parts that end with a head. A part waits until the response before it
 was sent, and until its turn has come; meanwhile no more is read. So thousands who send at once delay the others by one turn, and each
-of them waits for its own requests; those that show a token do not wait for the others (``turns.py``). Once a connection is authorized,
+of them waits for its own requests; those that show a valid token do not wait for the others (``turns.py``). Once a connection is authorized,
 its reads go to the parser as they come.
 """
 
@@ -16,8 +16,8 @@ from tarry.programs.service.open_requests import OpenRequests
 from tarry.programs.serving.connection_limits import PortLimits
 
 _END = b"\r\n\r\n"
-_TOKEN = re.compile(rb"\n(?:authorization|cookie):", re.IGNORECASE)
-"""The headers that show a token, valid or not; a cookie may be one of the dashboard."""
+_TOKEN = re.compile(rb"\n(?:authorization|cookie):[^\n]*?(tarry_[\w-]+|(?<=credential=)\w+(?=/))", re.IGNORECASE)
+"""A token in a header, or the access key of SQS; a cookie may be one of the dashboard."""
 MOST_DROPPED = 16 << 20
 """How many bytes are dropped after the last response, so that a client that still sends can read it."""
 MOST_KEPT = 1 << 20
@@ -85,4 +85,7 @@ class PacedInput:
         return len(self._kept) if end < 0 else end + len(_END)
 
     def _shows_token(self) -> bool:
-        return self._open.is_authorized or _TOKEN.search(self._kept, 0, self._end_of_part()) is not None
+        if self._open.is_authorized:
+            return True
+        shown = _TOKEN.search(self._kept, 0, self._end_of_part())
+        return shown is not None and self._limits.knows_token(shown[1].decode("latin-1"))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
 
@@ -97,9 +97,10 @@ class _Seen:
 class PortLimits:
     """The connections of one port."""
 
-    def __init__(self, files: FileShares) -> None:
+    def __init__(self, files: FileShares, knows_token: Callable[[str], bool]) -> None:
+        """``knows_token`` says whether a token that is shown is valid, without asking the server."""
         self.is_draining = False
-        self._files = files
+        self._files, self.knows_token = files, knows_token
         files.ports.append(self)
         self._seen: dict[PortConnection, _Seen] = {}
         self.turns = Turns()

@@ -1,11 +1,12 @@
 """The turns of the event loop, and the work of strangers in them: connections of a port that were never authorized.
 
                           turns that admit no connection    those that admit one, as long as they follow each other
-shows a token             16 requests                       16 requests
+shows a valid token       16 requests                       16 requests
 shows none                16 requests                       one in every fourth turn
 
 uvloop accepts a connection a turn. So a client that connects behind two thousand others waits for as many turns, and for what
-strangers do in them: a large answer takes three times as long as to admit a connection. A token that is shown has not been checked.
+strangers do in them: a large answer takes three times as long as to admit a connection. A token that is shown is compared with those
+that the service knows already. One that was created after it looked last counts as none, once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 from itertools import islice
 
 MOST_IN_A_TURN = 16
-"""How many requests of strangers begin in one turn of the loop, of those that show a token and of the others."""
+"""How many requests of strangers begin in one turn of the loop, of those that show a valid token and of the others."""
 CROWDED_TURNS = 4
-"""While each turn admits a connection, a request that shows no token begins in one of so many."""
+"""While each turn admits a connection, a request that shows none begins in one of so many."""
 Work = Callable[[], object]
 
 
@@ -26,7 +27,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: dict[bool, dict[Work, None]] = {True: {}, False: {}}
-        """By whether they show a token."""
+        """By whether they show a valid token."""
         self._left = {True: MOST_IN_A_TURN, False: MOST_IN_A_TURN}
         self._timer: asyncio.Handle | None = None
         """The begin of the next turn, while somebody works or waits."""
