@@ -1,4 +1,4 @@
-"""Many jobs that are settled together: what is usual for all of them takes a short way, and one that is not is seen among them."""
+"""Many jobs that are handed out or settled together: what is usual for all of them takes a short way, and one that is not is seen among them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tarry import Reservation, StaleReceipt
+from tarry import NewJob, Reservation, StaleReceipt
 from tarry.clients.testing import Clock
 
 N, ODD = 20, 13
-REASONS: dict[str, Callable[[Any, Any, Clock], None]] = {
+REASONS: dict[str, Callable[[Any, Any, Any], object]] = {
     "released": lambda topic, job, clock: topic.release(job, delay=60),
     "dead": lambda topic, job, clock: topic.bury(job),
     "gone": lambda topic, job, clock: topic.delete(job.id),
@@ -77,3 +77,61 @@ def test_a_finish_leaves_nothing_behind(topic: Any, server: Any) -> None:
     topic.finish_many(popped(topic))
     keys = topic.verbs.keys
     assert not server.exists(keys.due, keys.reserved, keys.dead, keys.jobs, keys.runs)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"id": "own"},
+    {"ttr": 7},
+    {"ttr": 60},
+    {"max_attempts": 1},
+    {"headers": {"a": "b"}},
+    {"max_lateness": 3600},
+    {"priority": 0},
+    {},
+]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"ttr": 7}, {"max_attempts": 1}, {"rate": "1000/s"}, {"concurrency": 100}], ids=str
+)
+def test_usual_jobs_and_others_come_in_their_order(
+    topic: Any, clock: Clock, server: Any, settings: dict[str, Any]
+) -> None:
+    if settings:
+        topic.configure(**settings)
+    added = topic.add_many(
+        [NewJob(i, **options) for i, options in enumerate(OPTIONS * 3) if i < 9 or "id" not in options]
+    )
+    topic.release_many(topic.pop_many(2), delay=0, counted=False)
+    clock.advance(1)
+    jobs = topic.pop_many(100)
+    assert sorted(job.id for job in jobs) == sorted(one.id for one in added)
+    assert [job.due for job in jobs] == sorted(job.due for job in jobs)
+    for job in jobs:
+        options = OPTIONS[job.body % len(OPTIONS)]
+        assert (job.attempt, topic.get(job.id).state) == (1, "reserved")
+        assert job.ttr.total_seconds() == (options.get("ttr") or settings.get("ttr") or 60)
+        assert job.headers == options.get("headers", {})
+        reserved_for = server.zscore(topic.verbs.keys.reserved, job.id) - jobs[0].receipt
+        assert 0 <= round(reserved_for - job.ttr.total_seconds() * 1e6) < 100
+    topic.finish_many(jobs)
+    assert topic.stats().finished == len(added)
+
+
+@pytest.mark.parametrize("further", [{}, {"ttr": 7}], ids=["usual", "with a TTR"])
+def test_the_lateness_of_each_job_counts(topic: Any, clock: Clock, server: Any, further: dict[str, Any]) -> None:
+    for late_s in (100, 10, 10, 3, 3, 3, 1):
+        topic.add(late_s, delay=100 - late_s, **further)
+    clock.advance(100)
+    assert len(topic.pop_many(100)) == 7
+    counted = {name: int(n) for name, n in server.hgetall(topic.verbs.keys.meta).items() if name.startswith(b"late:")}
+    assert sorted(counted.values()) == [1, 1, 2, 3]
+
+
+def test_a_pop_takes_the_first_of_the_due_jobs_and_no_other(topic: Any, clock: Clock, server: Any) -> None:
+    topic.add_many(range(N))
+    topic.add("tomorrow", delay=86400)
+    assert [job.body for job in topic.pop_many(7)] == list(range(7))
+    assert [job.body for job in topic.pop_many(100)] == list(range(7, N))
+    assert server.zcard(topic.verbs.keys.due) == 1

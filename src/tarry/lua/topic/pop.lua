@@ -9,13 +9,13 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- Hands out no more than the limits allow, and none that is due after a schedule that has not fired yet: none if jobs have priorities.
 --
 -- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
--- are due, then pop again; 4 more if the topic keeps finished jobs), and to each caller its jobs: id, head and body, attempt
--- (below 0: the last, to be confirmed), due, TTR in µs.
+-- are due, then pop again; 4 more if the topic keeps finished jobs), the usual TTR in µs, and to each caller its jobs: id, head and
+-- body, due. If it is not the first attempt, or has another TTR, instead of due: due, attempt (below 0: the last, to be confirmed), TTR.
 -- What only some pops need is included where they need it: making a function costs as much as a small command.
 -- include clock job flags watch lateness
 
 local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 86400000000, 500, 200, 16, 1000
-local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
+local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 3  -- the callers' wants begin at argument 6; 3 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP, LARGEST_RECEIPT = 60000000, 20, 30 * DAY, 9007199254740990  -- one more is still exact
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
@@ -81,7 +81,7 @@ local function hand_out(id, at, value, run, reserved_args, runs_args)
   runs_args[k + 1], runs_args[k + 2] = id, pack_run(attempt, stored_limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, places_since, limits and limits.time_of(handed + 1) or 0), fault)
   local slot = FIELDS_PER_JOB * handed
-  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
+  out[slot + 1], out[slot + 2], out[slot + 3] = id, value, answered == 1 and time == usual_ttr and at or {at, answered, time}
   handed, bytes = handed + 1, bytes + #value
 end
 
@@ -110,6 +110,7 @@ if paused <= now and not fires_first then
   if handed > 0 then
     if limits then redis.call('HSET', meta, 'spent', limits.consume(handed), 'last', receipt) end
     if not limits then redis.call('HSET', meta, 'last', receipt) end
+    change_bucket(0)  -- counts what is in the last one
     for bucket, n in pairs(late) do redis.call('HINCRBY', meta, bucket, n) end
   end
 end
@@ -131,10 +132,8 @@ local keeps_waiting = waiter ~= '' and handed < tonumber(min_jobs) and todo ~= A
 local rate_allows_at, at_concurrency_limit = 0, false
 if limits then rate_allows_at, at_concurrency_limit = limits.next_and_full() end
 local alarm, seat = update_watch(waiter, keeps_waiting, paused, next_schedule, rate_allows_at, at_concurrency_limit)
-local answers = {now, receipt, todo == FIRE and 0 or alarm - now, seat, rules[9] and todo + KEEPS or todo}
-if #ARGV == FIRST then
-  answers[#answers + 1] = out
-else
+local answers = {now, receipt, todo == FIRE and 0 or alarm - now, seat, rules[9] and todo + KEEPS or todo, usual_ttr, out}
+if #ARGV > FIRST then
 -- include shares
 end
 return answers

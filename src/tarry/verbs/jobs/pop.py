@@ -29,7 +29,6 @@ LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
 """One script hands out no more jobs; a larger ``pop_many`` is refused, for it would block the server."""
 NOBODY = b""
-_FIELDS = 5
 ASK_AGAIN, FIRE, KEEPS = 1, 2, 4
 
 RawJob = PoppedFields
@@ -58,8 +57,12 @@ class PopReply(Struct, frozen=True, eq=False):
 
 
 def _parse_reply(reply: Reply) -> PopReply:
-    now, receipt, wait, seat, todo, flat = reply
-    jobs = list(zip(*[iter(flat)] * _FIELDS, strict=True))
+    now, receipt, wait, seat, todo, ttr, flat = reply
+    fields = iter(flat)
+    jobs = [
+        (id, value, 1, due, ttr) if type(due) is int else (id, value, due[1], due[0], due[2])
+        for id, value, due in zip(fields, fields, fields, strict=True)
+    ]
     return PopReply(now, receipt, wait, seat, todo % KEEPS, jobs, todo >= KEEPS)
 
 
@@ -78,7 +81,7 @@ def pop_step(
         args,
         _parse_reply,
         items=items,
-        reply_header=5,
+        reply_header=6,
         never_merged=max_jobs > 1 or min_jobs > 0,
         undo=undo,
     )
