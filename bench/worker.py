@@ -10,7 +10,7 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
 ``many``                 waits on COUNT topics until stdin is closed, and prints after which time the first job ran
 ``firing``               handles the jobs of COUNT topics until stdin is closed; prints a line when it has started, then a line
                          for each job: its id, when it was added, and when it was handled
-``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
+``idle``                 prints a line when it has started; waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
 from __future__ import annotations
@@ -138,6 +138,7 @@ async def idle(url: str, topics: int) -> dict[str, float]:
     for number in range(topics):
         worker.on(f"topic-{number}")(handle)
     async with worker:
+        print(flush=True)  # it has started
         await asyncio.to_thread(sys.stdin.readline)  # the measurement begins
         cpu, began = time.process_time(), time.monotonic()
         await asyncio.to_thread(sys.stdin.readline)

@@ -4,7 +4,8 @@ burst      as in the row "burst": from the moment at which all jobs fall due unt
 lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick is a bare timer of the worker's loop
            the same with 200 jobs a second while a burst of another topic drains through the same worker
 many       5,000 empty topics: until the last one's first job has run, and what the idle worker sends, commands in scripts counted
-idle       a topic, and 20 topics, with jobs due tomorrow; calls counted by the server as in the row "idle", processor time by the process
+idle       a topic, and 20 topics, with jobs due tomorrow; calls counted by the server as in the row "idle", after the start,
+           and processor time by the process
 """
 
 from __future__ import annotations
@@ -143,7 +144,9 @@ def _idle(bench: Bench, topics: int) -> list[Result]:
             client.topic(f"topic-{number}").add_many([BODY] * 100, delay=DAY_S)
     process = _start("idle", bench.url, topics)
     assert process.stdin is not None
-    time.sleep(1.5)  # it connects
+    assert process.stdout is not None
+    process.stdout.readline()  # it has started
+    time.sleep(bench.size(3, 3, 0))  # the first pops, and the second report
     process.stdin.write("begin\n")
     process.stdin.flush()
     before = bench.calls()

@@ -14,9 +14,11 @@ import redis
 import tarry
 from tarry.clients.awaited.engine import TOPICS_PER_WAITER
 from tarry.clients.awaited.waiter import Waiter
+from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch
 from tarry.core.watch import BlockStep, Caller, LookStep, PopStep, WaitStep, Watch
 from tarry.values.keys import TopicKeys, topic_keys
+from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.watch_steps import perform_step
 from tarry.worker import worker_process as process
 from until import until
@@ -157,26 +159,69 @@ def test_a_look_finds_a_job_whose_token_was_lost(valkey_url: str, client: tarry.
     topic.add("x")
     assert redis.Redis.from_url(valkey_url).delete(keys_of(topic).wake)
     waited.sent.clear()
-    look, pop = waited.pass_until_blocked()
+    look, found = waited.pass_until_blocked()
     assert isinstance(look, LookStep)
-    assert isinstance(pop, PopStep)
-    assert pop.queue.keys == keys_of(topic)
+    assert isinstance(found, PopStep)
+    assert found.queue.keys == keys_of(topic)
     assert waited.callers[7].result is not None
     assert len(waited.sent) < 16, "it asks for halves of what has any"
 
 
-@pytest.mark.parametrize("used", ["delayed", "schedule"])
-def test_topics_with_jobs_or_schedules_are_popped_from(client: tarry.Client, used: str) -> None:
-    """Their next deadline may be within the next round."""
+@pytest.mark.parametrize("used", ["delayed", "schedule", "reserved"])
+def test_topics_where_something_falls_due_before_the_next_look_are_popped_from(
+    client: tarry.Client, valkey_url: str, used: str
+) -> None:
     waited = WaitedTopics(client, 50)
     waited.pass_until_blocked()
+    topic = client.topic("t3")
     if used == "delayed":
-        client.topic("t3").add("x", delay="1d")
+        topic.add("x", delay="10s")
+    elif used == "reserved":
+        topic.add("x", ttr="9s")
+        topic.pop()
     else:
-        client.schedules.put("t3", "daily", every="1d", body="x")
-    _, pop = waited.pass_until_blocked()
-    assert isinstance(pop, PopStep)
-    assert pop.queue.keys == keys_of(client.topic("t3"))
+        client.schedules.put("t3", "often", every="10s", body="x")
+    redis.Redis.from_url(valkey_url).delete(keys_of(topic).wake, keys_of(topic).relay)
+    performed = [step for step in waited.pass_until_blocked() if isinstance(step, PopStep)]
+    assert [step.queue.keys for step in performed] == [keys_of(topic)]
+
+
+def test_topics_whose_jobs_are_due_tomorrow_cost_two_calls_a_round_however_many_there_are(client: tarry.Client) -> None:
+    for number in range(20):
+        client.topic(f"t{number}").add_many(range(3), delay="1d")
+    waited = WaitedTopics(client, 20)
+    waited.pass_until_blocked()
+    for _ in range(3):
+        waited.sent.clear()
+        [step] = waited.pass_until_blocked()
+        assert isinstance(step, LookStep)
+        assert waited.sent == ["EXISTS", "EVALSHA"]
+
+
+def test_a_topic_whose_keys_are_damaged_or_partitioned_is_popped_from(client: tarry.Client, valkey_url: str) -> None:
+    """The pop tells."""
+    topics = [keys_of(client.topic(f"t{number}")) for number in range(4)]
+    with redis.Redis.from_url(valkey_url) as raw:
+        raw.set(topics[1].meta, "partitions")
+        raw.set(topics[2].due, "damaged")
+        raw.set(topics[3].reserved, "damaged")
+    assert client.engine.run(pop.look(topics)) == [2, 3, 4]
+
+
+def test_topics_that_keep_totals_are_popped_from_once_a_minute(valkey_url: str, namespace: str, clock: Clock) -> None:
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        for number in range(10):
+            topic = client.topic(f"t{number}")
+            topic.add("done")
+            topic.finish_many(topic.pop_many(1))
+            topic.add("x", delay="1d")
+        waited = WaitedTopics(client, 10)
+        pops = []
+        for _ in range(13):
+            pops.append(sum(isinstance(step, PopStep) for step in waited.pass_until_blocked()))
+            clock.advance("10s")
+        assert pops[0] == 10, "at the start"
+        assert sorted(pops[1:]) == [0] * 10 + [10] * 2
 
 
 def test_few_topics_are_popped_from_one_by_one(client: tarry.Client) -> None:

@@ -3,7 +3,7 @@
     callers  ──▶  wait queues, one a topic    steps                what comes back
     pop(wait)     ┌ callers, in order         PopStep(queue)   ──▶ jobs, the next alarm, the seat
     pop(wait)     │ alarm: when to pop next   BlockStep(keys)  ──▶ a token's key, or nothing: the alarm rang, or a new caller came
-    pop(wait)     └ seat                      LookStep(queues) ──▶ those of them that have jobs or schedules
+    pop(wait)     └ seat                      LookStep(queues) ──▶ those of them that must be popped from
                                               LeaveStep(keys), GiveBackStep(jobs)
 
 The pop script (lua/lib/watch.lua) answers by when to pop again, and whether that is a **seat**: a promise that other consumers
@@ -13,8 +13,8 @@ the start, after a lost connection) it pops before it blocks. A pop while blocke
 if a seat is free: one client must never have both a seat and the token that calls for another consumer
 (docs/decisions/0003-the-watch.md).
 
-Where many topics wait without a seat, the regular pops of all of them are one LookStep: only those that have jobs or schedules are
-popped from. So an empty topic costs nothing.
+Where many topics wait without a seat, the regular pops of all of them are one LookStep: only those where something falls due before the
+next one are popped from, and once a minute those that keep totals. So a topic that is empty, or whose jobs are due tomorrow, costs nothing.
 
 Nothing here does I/O or knows the time. A driver asks for the next **step**, performs it and reports the result. Drivers are
 in tarry.clients; in the one for tests, waiting makes time pass.
@@ -143,7 +143,7 @@ class PopStep:
 
 @dataclass(frozen=True, slots=True)
 class LookStep:
-    """Ask which of these queues' topics have jobs or schedules. Nobody relies on when it is done: they have no seat."""
+    """Ask which of these queues' topics must be popped from. Nobody relies on when it is done: they have no seat."""
 
     queues: tuple[WaitQueue, ...]
 
@@ -326,7 +326,7 @@ class Watch:
                         self._serve(caller)
 
     def looked(self, step: LookStep, used: Collection[WaitQueue], sent: float) -> None:
-        """The topics of the ``used`` queues have jobs or schedules: they are popped from. The others are looked at again."""
+        """The topics of the ``used`` queues are popped from. The others are looked at again."""
         for queue in step.queues:
             if _is_regular(queue):
                 queue.alarm = None if queue in used else sent + queue.pause

@@ -26,6 +26,7 @@ POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("m
 POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=WAITING_PARTS)
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
+LOOK = Script("topic/look", keys=())
 MOST_JOBS = 1000
 """One script hands out no more jobs; a larger ``pop_many`` is refused, for it would block the server."""
 NOBODY = b""
@@ -146,6 +147,11 @@ def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flo
 def leave_watch(keys: TopicKeys, waiter_id: bytes) -> ScriptCall[None]:
     """Gives back a seat and a token."""
     return ScriptCall(LEAVE, keys, (waiter_id,), lambda reply: None)
+
+
+def look(topics: Sequence[TopicKeys]) -> ScriptCall[list[int]]:
+    """Which of several topics must be popped from now: their numbers, from 1. The others have nothing to do before the next look."""
+    return ScriptCall(LOOK, tuple([key for keys in topics for key in (keys.due, keys.reserved, keys.meta)]), (), list)
 
 
 def ttr_of(ttr: Duration | None) -> bytes:

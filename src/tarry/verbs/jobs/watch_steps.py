@@ -63,19 +63,25 @@ def perform_step(
 
 
 def _find_used(queues: Sequence[WaitQueue]) -> Flow[set[WaitQueue]]:
-    """Which topics have jobs or schedules, or partitions by now: asks for all, then for halves of what has any. A refusal counts as some:
-    their pops will tell."""
-    used: set[WaitQueue] = set()
+    """Which topics must be popped from now. Asks which have jobs or schedules at all, or partitions by now: all together, then halves of
+    what has any, unless most of it has. Then one script looks at those. A refusal counts as some: their pops will tell."""
+    used: list[WaitQueue] = []
     parts = [queues]
     while parts:
         counts: list[int | TarryError] = yield Batch([_count_used(part) for part in parts])
-        found, parts = [part for part, count in zip(parts, counts, strict=True) if count != 0], []
-        for part in found:
-            if len(part) == 1:
-                used.update(part)
+        found, parts = [(part, count) for part, count in zip(parts, counts, strict=True) if count != 0], []
+        for part, count in found:
+            if len(part) == 1 or (isinstance(count, int) and 2 * count >= len(part)):
+                used += part
             else:
                 parts += [part[: len(part) // 2], part[len(part) // 2 :]]
-    return used
+    if not used:
+        return set()
+    try:
+        numbers = yield from ask(pop.look([queue.keys for queue in used]))
+    except TarryError:
+        return set(used)
+    return {used[number - 1] for number in numbers}
 
 
 def _count_used(queues: Sequence[WaitQueue]) -> Command[int]:
