@@ -214,7 +214,7 @@ def problems_and_statuses() -> Iterator[str]:
 def metrics() -> Iterator[str]:
     """The metrics of the service and of beanstalkd's server: those that are counted, and those of each scrape."""
     counted = Metrics()
-    host: Any = SimpleNamespace(metrics=counted, files=FileShares())
+    host: Any = SimpleNamespace(metrics=counted, files=FileShares(), authorizer=SimpleNamespace(knows_token=None))
     BeanstalkServer(host, BeanstalkSettings())
     import_module("tarry.programs.service.shared_metrics")  # whose registries are subclasses, too
     families: list[Any] = [*counted.registry._collector_to_names]  # noqa: SLF001  # the registry has no public list of what it has

@@ -13,7 +13,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-COMMIT = "98b7349402d4a1424fa85812165d49cbac48d2a3"
+COMMIT = "9cdae289852a689af1eb9d96c44f8eb659adeb10"
 ROOT = Path(__file__).parents[2]
 
 
