@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -284,7 +285,7 @@ class ServiceApp:
         if kind is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
             kind = type(answer)
-        if answer is None and (route.returns is NOTHING or NO_CONTENT in route.other_statuses):
+        if kind is NoneType and (route.returns is NOTHING or NO_CONTENT in route.other_statuses):
             await send({"type": "http.response.start", "status": NO_CONTENT, "headers": headers})
             await send({"type": "http.response.body"})
             return NO_CONTENT
