@@ -34,6 +34,7 @@ SCRIPTS = [value.script if isinstance(value, settle.SettleVerb) else value for v
 BOUND = {script.name: script for script in SCRIPTS if isinstance(script, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)
+OF_SEVERAL_TOPICS = "topic/look"
 
 
 def test_every_script_has_a_verb() -> None:
@@ -68,7 +69,14 @@ def test_a_missing_script_fails_at_import() -> None:
         Script("topic/snooze")
 
 
-@EVERY
+def test_a_script_of_several_topics_takes_their_keys_from_those_that_are_declared() -> None:
+    text = BOUND[OF_SEVERAL_TOPICS].source.decode()
+    assert "tarry:" not in text
+    assert "is_quiet(KEYS[i], KEYS[i + 1], KEYS[i + 2])" in text
+    assert set(re.findall(r"redis\.p?call\('[A-Z]+', ([\w\[\]]+)", text)) <= {"meta", "key", "clock"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != OF_SEVERAL_TOPICS])
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]

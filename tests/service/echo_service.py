@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +65,8 @@ class Echo:
         self.got: list[tuple[str, str, bytes]] = []
         self.by_client: dict[tuple[str, int], list[tuple[str, str, bytes]]] = {}
         """The same of each connection, by the client's address and port; a connection that was reset has none."""
+        self.authorizer = SimpleNamespace(knows_token=lambda *_: False)
+        """Nobody has a token, as at a service that needs none."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", not scope["path"].endswith("/early")
