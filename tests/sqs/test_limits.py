@@ -137,6 +137,33 @@ def test_a_message_beyond_a_mebibyte_is_refused_in_awss_words(sqs: Any, size: in
     assert error["Message"].endswith("Reason: Message must be shorter than 1048576 bytes.")
 
 
+@pytest.mark.parametrize("size", [MIB // 2 + 1, MIB])
+def test_a_batch_beyond_a_mebibyte_is_refused_in_awss_words(sqs: Any, size: int) -> None:
+    queue = sqs.create_queue(QueueName="large")["QueueUrl"]
+    with pytest.raises(ClientError) as refused:
+        sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": id, "MessageBody": "x" * size} for id in "ab"])
+    error = refused.value.response["Error"]
+    assert error["Code"] == "AWS.SimpleQueueService.BatchRequestTooLong"
+    assert error["Message"].startswith("Batch requests cannot be longer than 1048576 bytes. You have sent ")
+    assert "Messages" not in sqs.receive_message(QueueUrl=queue)
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [
+        ("SendMessage", "InvalidParameterValue"),
+        ("SendMessageBatch", "BatchRequestTooLong"),
+        ("ListQueues", "RequestEntityTooLarge"),
+    ],
+)
+def test_a_form_beyond_a_mebibyte_is_refused_in_awss_words(action: str, code: str) -> None:
+    with pytest.raises(SqsError) as refused:
+        asyncio.run(
+            query_protocol.parse(b"Version=2012-11-05&Action=%s&MessageBody=" % action.encode() + b"x" * 2 * MIB)
+        )
+    assert refused.value.name == code
+
+
 def test_more_than_eight_large_requests_at_a_time_are_told_to_try_again(running_service: RunningService) -> None:
     large = running_service.call(running_service.app.shared_part, limits.LargeRequests)
     large.counts[""] = limits.MOST_LARGE

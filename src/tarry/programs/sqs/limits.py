@@ -69,11 +69,15 @@ class Steps:
 
 
 def check_decoded(size: int, action: str = "") -> None:
-    """Raises ``SqsError`` for more than a request may have: AWS's own where it is one message."""
-    if size > MOST_DECODED and action == "SendMessage":
+    """Raises ``SqsError`` for more than a request may have: AWS's own where it sends messages."""
+    if size <= MOST_DECODED:
+        return
+    if action == "SendMessage":
         raise SqsError("InvalidParameterValue", told_too_long(MOST_BYTES))
-    if size > MOST_DECODED:
-        raise SqsError("RequestEntityTooLarge", f"The request has more than {MOST_BYTES} bytes of messages.", 413)
+    if action == "SendMessageBatch":
+        told = f"Batch requests cannot be longer than {MOST_BYTES} bytes. You have sent at least {size} bytes."
+        raise SqsError("BatchRequestTooLong", told)
+    raise SqsError("RequestEntityTooLarge", f"The request has more than {MOST_BYTES} bytes of messages.", 413)
 
 
 def told_too_long(most: int) -> str:

@@ -43,12 +43,14 @@ _PAIRS = {
     "MessageAttributes": ("MessageAttribute", "Name"),
     "Tags": ("Tag", "Key"),
 }
+_ACTION = re.compile(rb"(?:^|&)Action=(\w+)")
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 async def parse(body: bytes) -> tuple[str, dict[str, Any]]:
     """The action, and its parameters as the JSON protocol has them. Raises ``SqsError``. The event loop runs between the steps."""
-    limits.check_decoded(len(body) - 2 * await limits.count(body, b"%"))
+    action = _ACTION.search(body[: limits.STEP])
+    limits.check_decoded(len(body) - 2 * await limits.count(body, b"%"), action[1].decode() if action else "")
     if await limits.count(body, b"&") >= MOST_FIELDS:
         raise SqsError("MalformedQueryString", "The query string is malformed.")
     tree: dict[str, Any] = {}
