@@ -18,7 +18,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch
 from tarry.core.watch import BlockStep, Caller, LookStep, PopStep, WaitStep, Watch
 from tarry.values.keys import TopicKeys, topic_keys
-from tarry.verbs.jobs import pop
+from tarry.verbs.jobs import pop, watch_steps
 from tarry.verbs.jobs.watch_steps import perform_step
 from tarry.worker import worker_process as process
 from until import until
@@ -196,6 +196,21 @@ def test_topics_whose_jobs_are_due_tomorrow_cost_two_calls_a_round_however_many_
         [step] = waited.pass_until_blocked()
         assert isinstance(step, LookStep)
         assert waited.sent == ["EXISTS", "EVALSHA"]
+
+
+def test_a_script_looks_at_so_many_topics_at_most(client: tarry.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        client.topic(f"t{number}").add("x", delay="1d")
+    monkeypatch.setattr(watch_steps, "MOST_LOOKED_AT", 8)
+    waited = WaitedTopics(client, 20)
+    waited.pass_until_blocked()
+    for number in (3, 11, 19):
+        client.topic(f"t{number}").add("x", delay="10s")
+    waited.sent.clear()
+    _, *found = waited.pass_until_blocked()
+    assert waited.sent[:4] == ["EXISTS", "EVALSHA", "EVALSHA", "EVALSHA"]
+    popped = [step.queue.keys for step in found if isinstance(step, PopStep)]
+    assert popped == [keys_of(client.topic(f"t{number}")) for number in (3, 11, 19)]
 
 
 def test_a_topic_whose_keys_are_damaged_or_partitioned_is_popped_from(client: tarry.Client, valkey_url: str) -> None:

@@ -19,6 +19,8 @@ from tarry.verbs.jobs import pop
 
 WaitQueueKey = tuple[TopicKeys, bytes, bytes]
 """The key of a wait queue: the topic's keys, the consumer's TTR, the holder."""
+MOST_LOOKED_AT = 500
+"""Topics that one script looks at: each costs three commands, and all others wait for it."""
 
 
 def perform_step(
@@ -64,7 +66,7 @@ def perform_step(
 
 def _find_used(queues: Sequence[WaitQueue]) -> Flow[set[WaitQueue]]:
     """Which topics must be popped from now. Asks which have jobs or schedules at all, or partitions by now: all together, then halves of
-    what has any, unless most of it has. Then one script looks at those. A refusal counts as some: their pops will tell."""
+    what has any, unless most of it has. Then a script looks at those, a portion at a time. A refusal counts as some: their pops will tell."""
     used: list[WaitQueue] = []
     parts = [queues]
     while parts:
@@ -75,13 +77,16 @@ def _find_used(queues: Sequence[WaitQueue]) -> Flow[set[WaitQueue]]:
                 used += part
             else:
                 parts += [part[: len(part) // 2], part[len(part) // 2 :]]
-    if not used:
-        return set()
-    try:
-        numbers = yield from ask(pop.look([queue.keys for queue in used]))
-    except TarryError:
-        return set(used)
-    return {used[number - 1] for number in numbers}
+    due = set[WaitQueue]()
+    for at in range(0, len(used), MOST_LOOKED_AT):
+        part = used[at : at + MOST_LOOKED_AT]
+        try:
+            numbers = yield from ask(pop.look([queue.keys for queue in part]))
+        except TarryError:
+            due.update(part)
+        else:
+            due.update(part[number - 1] for number in numbers)
+    return due
 
 
 def _count_used(queues: Sequence[WaitQueue]) -> Command[int]:
