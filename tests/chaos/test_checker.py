@@ -412,24 +412,25 @@ def killed(world: World, who: int = 2) -> None:
     world.fault("ended", who=who, at=world.now, how="killed", role="worker", name="killed")
 
 
-@planted("late back")
-def a_killed_workers_job_is_back_after_its_time_to_run(world: World) -> None:
+def lose(world: World) -> int:
+    """A job is handed out to a worker that is killed, and its time to run ends. Returns when it was added."""
     two_workers(world)
     created = world.add(50)
     world.hand(50, created)
     killed(world)
     world.sleep(TTR)
+    return created
+
+
+@planted("late back")
+def a_killed_workers_job_is_back_after_its_time_to_run(world: World) -> None:
+    created = lose(world)
     world.call(FINISH, 50, world.hand(50, created, 2, due=world.now - 1000, by=2), by=2)
 
 
 @planted("late back")
 def a_killed_workers_job_is_never_back(world: World) -> None:
-    two_workers(world)
-    created = world.add(50)
-    world.hand(50, created)
-    killed(world)
-    world.sleep(TTR)
-    world.keep(50, created, RESERVED)
+    world.keep(50, lose(world), RESERVED)
 
 
 BY_THE_ENVIRONMENT = {"stuck", "key left", "damaged", "client"}
