@@ -13,7 +13,7 @@ logger = logging.getLogger("tarry")
 
 
 class SkippedTopics:
-    """Metrics that cannot be read, for example because of missing permissions: they are left out, with one warning each."""
+    """Warns once of each that is left out, for example because of missing permissions, until it can be read again."""
 
     def __init__(self) -> None:
         self._reported: set[str] = set()
