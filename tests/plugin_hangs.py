@@ -138,7 +138,10 @@ def stacks(main: FrameType | None) -> str:
     for thread in threading.enumerate():
         if frame := frames.get(thread.ident):
             lines += [f"thread {thread.name}:\n", *traceback.format_list(ours(traceback.extract_stack(frame)))]
-    for loop in [one for one in gc.get_objects() if isinstance(one, asyncio.AbstractEventLoop) and not one.is_closed()]:
+    made = [
+        one for one in gc.get_objects() if issubclass(type(one), asyncio.AbstractEventLoop)
+    ]  # isinstance asks lazy objects
+    for loop in [one for one in made if not one.is_closed()]:
         for task in asyncio.all_tasks(loop):
             lines += [f"task {task.get_name()} of {loop!r}:\n", *traceback.format_list(list(awaited(task.get_coro())))]
     return "".join(lines)

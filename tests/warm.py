@@ -35,10 +35,13 @@ if not {{"worker", "serve"}}.isdisjoint(sys.argv):
     os.execv({cold!r}, sys.argv)
 sys.path.insert(0, {folder!r})
 from warm_call import call
+PASSED_ON = {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1}}
+signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # one that comes before the pid is known waits for it
 with call({address!r}, sys.argv[1:], dict(os.environ), os.getcwd(), (0, 1, 2)) as answers:
     pid = int(answers.readline())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
+    for number in PASSED_ON:
         signal.signal(number, lambda number, _: os.kill(pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     code = os.waitstatus_to_exitcode(int(answers.readline()))
 if code < 0:
     signal.signal(-code, signal.SIG_DFL)

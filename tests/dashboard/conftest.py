@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import uvicorn
 
 import servers
@@ -109,6 +110,8 @@ def service(valkey_url: str, namespace: str, tarry_command: WarmTarry, tmp_path:
 def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
     with tarry.Client(valkey_url, namespace=namespace) as client:
         yield client
+    with redis.Redis.from_url(valkey_url) as raw:
+        raw.flushdb()  # pages of the next test list what is in no namespace: queues, maps, locks
 
 
 @pytest.fixture
