@@ -67,7 +67,7 @@ def test_a_missing_permission_is_named(
     server = own_server()
     server.ask("ACL", "SETUSER", "me", "on", "nopass", "~*", "&*", "+@all", *missing.split())
     url = server.url.replace("unix://", "unix://me:x@")
-    any_client = make_client(kind, url, imaginary=False, patience=0.2)
+    any_client = make_client(kind, url, imaginary=False)
 
     def use() -> None:
         any_client.call(any_client.topic("a"), "add", "tea")
