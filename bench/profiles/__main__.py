@@ -34,15 +34,20 @@ BEGIN, END = "<!-- profile: tables -->", "<!-- profile: end -->"
 OPERATIONS = {
     "empty_script": ("an empty script, by redis-py", 200, 1),
     "add_for_tomorrow": ("`add`, due tomorrow", 200, 1),
-    "add": ("`add`, due at once", 200, 1),
-    "pop": ("`pop`", 200, 1),
+    "add": ("`add`, due at once", 400, 1),
+    "pop": ("`pop`", 400, 1),
+    "touch": ("`touch`", 200, 1),
+    "release": ("`release` for a retry tomorrow", 200, 1),
     "finish": ("`finish`", 200, 1),
-    "add_many": (f"`add_many` of {MANY}, a job", 5, MANY),
-    "pop_many": (f"`pop_many` of {MANY}, a job", 5, MANY),
+    "add_many": (f"`add_many` of {MANY}, a job", 10, MANY),
+    "pop_many": (f"`pop_many` of {MANY}, a job", 10, MANY),
+    "touch_many": (f"`touch_many` of {MANY}, a job", 5, MANY),
+    "release_many": (f"`release_many` of {MANY}, a job", 5, MANY),
     "finish_many": (f"`finish_many` of {MANY}, a job", 5, MANY),
 }
-"""The name of each, how often it is done, and for how many jobs at once."""
-WARM_UP = ("empty_script", "add", "pop", "finish", "add_for_tomorrow", "add_many", "pop_many", "finish_many")
+"""The name of each, how often it is done, and for how many jobs at once. What is popped, is released or finished."""
+WARM_UP = ("empty_script", "add", "pop", "touch", "finish", "add", "pop", "release", "add_for_tomorrow")
+WARM_UP += ("add_many", "pop_many", "touch_many", "finish_many", "add_many", "pop_many", "release_many")
 ONE_BY_ONE = ("empty_script", "add_for_tomorrow", "add", "pop", "finish")
 TIMED = 20_000
 BURST, AHEAD_S = 2000, 15

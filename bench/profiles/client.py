@@ -15,6 +15,7 @@ from bench.harness import BODY, DAY_S
 
 MANY = 100
 EMPTY = "return 1"
+REASON = "TimeoutError: the bank did not answer"
 
 
 class Operations:
@@ -42,6 +43,13 @@ class Operations:
     def pop(self) -> None:
         self._jobs.append(self._topic.pop())
 
+    def touch(self) -> None:
+        self._topic.touch(self._jobs[-1])
+
+    def release(self) -> None:
+        """A failed attempt, with a delay until the next one."""
+        self._topic.release(self._jobs.pop(), delay=DAY_S, reason=REASON)
+
     def finish(self) -> None:
         self._topic.finish(self._jobs.pop())
 
@@ -50,6 +58,12 @@ class Operations:
 
     def pop_many(self) -> None:
         self._batches.append(self._topic.pop_many(MANY))
+
+    def touch_many(self) -> None:
+        self._topic.touch_many(self._batches[-1])
+
+    def release_many(self) -> None:
+        self._topic.release_many(self._batches.pop(), delay=DAY_S, reason=REASON)
 
     def finish_many(self) -> None:
         self._topic.finish_many(self._batches.pop())
