@@ -16,6 +16,7 @@ from tarry.programs import dashboard
 from tarry.programs.service import compression
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving import documents
 
 SECRETS = {"token", "secret", "password"}
 """Names of fields that hold what nobody else may know."""
@@ -47,9 +48,7 @@ def test_no_route_whose_answer_holds_a_secret_is_compressed() -> None:
     streams = {route.name for route in routes if route.media == compression.STREAM.decode()}
     assert len(streams) == 2
     assert streams & chosen == set()
-    assert {"/v1/topics", "/v1/topics/{topic}/jobs", "/openapi.json"} <= {
-        route.path for route in routes if route.is_compressed
-    }
+    assert {"/v1/topics", "/v1/topics/{topic}/jobs"} <= {route.path for route in routes if route.is_compressed}
 
 
 def test_no_page_with_a_field_for_a_secret_is_compressed() -> None:
@@ -74,13 +73,27 @@ def test_lists_are_compressed_for_those_that_accept_it(api: Api) -> None:
     assert gzipped.json() == plain.json()
     assert int(gzipped.headers["content-length"]) < len(plain.content) / 3
     popped = api("POST", "/v1/topics/orders/many/pop", {"limit": 30}, headers={"accept-encoding": "gzip"})
-    assert len(popped.content) > 2 * compression.SHORT
+    assert len(popped.content) > 2 * documents.SHORT
     assert "content-encoding" not in popped.headers, "it is no view"
     small = api("GET", "/v1/topics", headers={"accept-encoding": "gzip"})
     assert "content-encoding" not in small.headers
     refused = api("GET", "/v1/topics/orders/jobs", params={"state": "blue"}, headers={"accept-encoding": "gzip"})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
     assert api("HEAD", "/v1/topics/orders/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/assets/dashboard.css"])
+def test_what_never_changes_is_compressed_once(pages: RunningService, path: str) -> None:
+    """Strangers may ask for it."""
+    plain = httpx.get(pages.url + path, headers={"accept-encoding": "identity"})
+    gzipped = httpx.get(pages.url + path)
+    compressed = documents._compressed.cache_info().misses
+    again = httpx.get(pages.url + path)
+    assert documents._compressed.cache_info().misses == compressed
+    assert plain.content == gzipped.content == again.content
+    assert [one.headers.get("content-encoding") for one in (plain, gzipped, again)] == [None, "gzip", "gzip"]
+    assert {one.headers["vary"] for one in (plain, gzipped, again)} == {"accept-encoding"}
+    assert int(again.headers["content-length"]) < len(plain.content) / 2
 
 
 def test_pages_and_assets_are_compressed_and_live_updates_are_not(pages: RunningService, client: tarry.Client) -> None:

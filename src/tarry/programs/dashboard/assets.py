@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
+from tarry.programs.serving.documents import negotiated
 
 MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -60,6 +61,6 @@ async def send_asset(request: Request) -> Response:
         raise HTTPException(404)
     kind, text = found
     fresh = request.query_params.get("v") == version()
-    return Response(
-        text, media_type=kind, headers={"cache-control": "max-age=31536000, immutable" if fresh else "no-cache"}
-    )
+    content, headers = negotiated(text, request.headers.get("accept-encoding", ""))
+    lifetime = "max-age=31536000, immutable" if fresh else "no-cache"
+    return Response(content, media_type=kind, headers={**headers, "cache-control": lifetime})

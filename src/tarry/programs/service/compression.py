@@ -1,6 +1,7 @@
 """Which answers are compressed, with gzip, for clients that accept it.
 
-    compressed    the dashboard's pages and assets; of the API what only reads: lists, counts, documents, metrics
+    compressed    the dashboard's pages; of the API what only reads: lists, counts, metrics
+    ... once      what never changes: the document of the API, the dashboard's assets (serving/documents.py)
     as they are   whatever holds a token, or a form for one: locks, the page to sign in; every answer to a request that changes
                   something, such as popped jobs; the APIs of other systems; streams; what is short
 
@@ -14,14 +15,15 @@ from typing import Any
 
 from starlette.middleware.gzip import GZipMiddleware
 
-COMPRESSED_PATHS = ("/v1/", "/openapi.json", "/metrics")
+from tarry.programs.serving.documents import LEVEL, SHORT
+
+COMPRESSED_PATHS = ("/v1/", "/metrics")
 """The beginnings of paths of the API whose GETs only read."""
 PLAIN_TAGS = frozenset({"locks", "events"})
 """Routes of the API that are left out: answers with fencing tokens, and streams, which older versions of Starlette would hold back."""
 PLAIN_PAGES = ("/sign-in", "/sign-out")
 """The ends of paths of pages that are left out."""
 STREAM = b"text/event-stream"
-SHORT, LEVEL = 1000, 5
 
 
 def is_compressed_route(method: str, path: str, tag: str) -> bool:

@@ -13,6 +13,7 @@ from tarry.programs.service.router import RouteTable
 from tarry.programs.service.topic_verdicts import TopicVerdict
 from tarry.programs.serving import problems
 from tarry.programs.serving.conditions import assess_server
+from tarry.programs.serving.documents import negotiated
 from tarry.programs.serving.problems import UnknownRoute
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 
@@ -115,9 +116,12 @@ async def metrics(request: ServiceRequest) -> PlainResponse:
 
 
 @table.route("GET", "/openapi.json", scopes=NO_TOKEN, returns=dict, namespaced=False)
-async def openapi_document(request: ServiceRequest) -> PlainResponse:
+async def openapi_document(request: ServiceRequest) -> Response:
     """This API as OpenAPI 3.1."""
-    return PlainResponse(request.app.document, "application/json")
+    accepted = request.headers.get(b"accept-encoding", b"").decode("latin-1")
+    document, headers = negotiated(request.app.document, accepted)
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return Response(PlainResponse(document, "application/json"), headers=pairs)
 
 
 @table.route(
