@@ -22,7 +22,7 @@ from tarry.programs.serving.connection_limits import (
     MOST_SURPLUS,
     REQUEST_S,
     UNREAD_S,
-    UNREAD_WHILE_DRAINING_S,
+    WHILE_DRAINING_S,
     FileShares,
     PortLimits,
 )
@@ -232,7 +232,7 @@ def test_a_service_that_stops_waits_three_seconds_for_what_nobody_reads(own: Loo
         until(lambda: unread(own))
         own.look(0)
         own.limits.is_draining = True
-        own.look(UNREAD_WHILE_DRAINING_S)
+        own.look(WHILE_DRAINING_S)
         until(lambda: not len(own.limits))
 
 

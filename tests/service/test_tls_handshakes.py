@@ -18,9 +18,10 @@ import tarry
 from service.running_service import RunningService, serve
 from service.test_connection_limits import LookedAt, is_open
 from service.test_connections import rest_of
+from tarry.programs.service import tls_handshake
 from tarry.programs.service.http_server import TlsFiles
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.serving.connection_limits import HEAD_S, FileShares, PortLimits
+from tarry.programs.serving.connection_limits import HEAD_S, WHILE_DRAINING_S, FileShares, PortLimits
 from until import LONGEST_S, until
 
 GET = b"GET /version HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -105,6 +106,24 @@ def test_a_client_that_does_not_close_tls_makes_room_all_the_same(
             b"",
             b"\x15",
         )  # an alert that closes TLS may come, where the answer was the last
+
+
+def test_a_service_that_stops_waits_three_seconds_for_the_end_of_tls(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of clients that never end it."""
+    monkeypatch.setattr(tls_handshake, "LAST_S", 2 * LONGEST_S)
+    with secured.connect() as line:
+        client, incoming, outgoing = shake_hands(secured, line)
+        client.write(GET)
+        line.sendall(outgoing.read())
+        read_answer(client, line, incoming)
+        [connection] = secured.own.limits
+        secured.running.call(connection.shutdown)  # type: ignore[attr-defined]  # as uvicorn does
+        for later in (0, WHILE_DRAINING_S):
+            assert len(secured.own.limits) == 1
+            secured.own.look(later)
+        until(lambda: not len(secured.own.limits))
 
 
 def shake_hands(secured: Secured, line: socket.socket) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:

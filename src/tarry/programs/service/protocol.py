@@ -135,14 +135,14 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._open and not self.transport.is_closing():
             wants_more = self._open.lack_a_body() and not self._open.is_held and not self.flow.read_paused
             return Phase.BODY if wants_more else Phase.ANSWER
-        has_begun = self._head_size or self._open.has_had_none
-        return Phase.LAST if self._open.is_last else Phase.HEAD if has_begun else Phase.IDLE
+        is_over = self._open.is_last or self.transport.is_closing()
+        return Phase.LAST if is_over else Phase.HEAD if self._head_size or self._open.has_had_none else Phase.IDLE
 
     def end(self, error: Exception, *, at_once: bool) -> None:
         """Ends it. A request that has come in part is answered with the error, if nothing was answered yet."""
         self._is_surplus = self._is_surplus or at_once
         phase, is_tls = self.phase, not self.transport.can_write_eof()  # which would wait for the client to close, too
-        is_gone = self.transport.get_write_buffer_size() or (at_once and is_tls)
+        is_gone = self.transport.get_write_buffer_size() or self.transport.is_closing() or (at_once and is_tls)
         if not is_gone and (phase is Phase.BODY or (phase is Phase.HEAD and self._head_size)):
             return self.refuse(error)
         self._open.tell_gone()

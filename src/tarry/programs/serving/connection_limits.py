@@ -4,10 +4,10 @@ phase     what it waits for                       how long
 HEAD      a TLS handshake, a command, or a head    10 s, however many of its bytes come
 BODY      the rest of a request                   30 s, of the first request from the connection on; longer while 4 KiB/s come
 ANSWER    the service, which works or waits       no limit
-LAST      the client, which has its last answer   10 s
+LAST      the client, which has its last answer   10 s; 3 s while the service stops
 IDLE      the next request                        what the port says
 
-In every phase an answer of which nothing is read for 30 s ends its connection.
+In every phase an answer of which nothing is read for 30 s, or for 3 s while the service stops, ends its connection.
 
 A port looks at all its connections once a second, and only while it has some: requests cost no timer. A look takes the time as an
 argument. The ports of a process have equal shares of its files. Where a share is used up, a new connection takes the place of
@@ -35,10 +35,10 @@ MIN_RATE, RATE_WINDOW_S = 4 << 10, 10.0
 """How many bytes a second must come of a request that takes longer, on average over how many seconds."""
 UNREAD_S = 30.0
 """How long an answer may lie unread without progress."""
-UNREAD_WHILE_DRAINING_S = 3.0
-"""The same while the service stops."""
 LAST_S = 10.0
 """How long the client may take to read the last answer, and to end the connection."""
+WHILE_DRAINING_S = 3.0
+"""How long each of these two may take while the service stops."""
 IDLE_S = 75
 """How long an HTTP connection is kept between two requests."""
 LOOK_S = 1.0
@@ -195,7 +195,7 @@ class PortLimits:
         unread = connection.transport.get_write_buffer_size()
         if not unread or unread != seen.unread:
             seen.unread, seen.unread_since = unread, now
-        return now - seen.unread_since >= (UNREAD_WHILE_DRAINING_S if self.is_draining else UNREAD_S)
+        return now - seen.unread_since >= (WHILE_DRAINING_S if self.is_draining else UNREAD_S)
 
     def _is_late(self, connection: PortConnection, seen: _Seen, now: float) -> bool:
         """Whether the phase of a connection took too long."""
@@ -211,7 +211,8 @@ class PortLimits:
             seen.since = now
         age = now - seen.since
         if phase is not Phase.BODY:
-            return age >= {Phase.HEAD: HEAD_S, Phase.LAST: LAST_S}.get(phase, age + 1)
+            last_s = WHILE_DRAINING_S if self.is_draining else LAST_S
+            return age >= {Phase.HEAD: HEAD_S, Phase.LAST: last_s}.get(phase, age + 1)
         begin, before = seen.mark
         is_judged = age >= REQUEST_S and now - begin >= RATE_WINDOW_S
         if is_judged or age < REQUEST_S - RATE_WINDOW_S:
