@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service
 from tarry.verbs import tokens
-from until import LONGEST_S
+from until import LONGEST_S, until
 
 OURS = {"sec-fetch-site": "same-origin"}
 DELETE = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
@@ -97,3 +98,33 @@ def test_a_token_opens_only_its_own_namespace(
 
     http.post(at + "/sign-out")
     assert (http.get("/").status_code, http.get(at + "/").status_code) == (200, 303)
+
+
+def test_only_the_first_namespace_has_what_is_shared_with_java(
+    service: Service, http: httpx.Client, client: tarry.Client, other: tarry.Client
+) -> None:
+    """It has no namespace, so a token of another one may neither see nor change it; as in the API."""
+    for one in (client, other):
+        made, id, record = tokens.create_token(os.urandom, ["admin"])
+        one.engine.run(tokens.store_token(one.namespace, id, record))
+    queue = client.delayed_queue("javas-queue", codec="string")
+    queue.offer("javas secret", "1h")
+    service.start("--other-namespace", other.namespace)
+    at = place(other)
+    http.post("/sign-in", data={"token": made})  # of the other namespace
+    with client.lock("javas-lock", shared=True):
+        for path in ("/queues", "/queue?name=javas-queue", "/maps?name=javas", "/locks?name=javas-lock&shared=yes"):
+            answer = http.get(at + path)
+            assert (answer.status_code, "javas secret" in answer.text) == (404, False), path
+            assert "the service's first one" in html.unescape(answer.text)
+        for action in (
+            {"action": "clear-queue", "name": "javas-queue", "typed": "javas-queue", "sure": "1"},
+            {"action": "force-release", "name": "javas-lock", "shared": "yes", "sure": "1"},
+        ):
+            assert http.post(at + "/act", data=action).status_code == 404
+        assert client.lock("javas-lock", shared=True).state().held
+    assert queue.size() == 1
+    with other.lock("own"):
+        until(lambda: ">own</bdi>" in http.get(at + "/locks").text, "its own locks it has")
+    assert "javas-lock" not in http.get(at + "/locks").text
+    assert "Java" not in http.get(at + "/server").text

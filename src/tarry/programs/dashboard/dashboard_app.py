@@ -95,6 +95,8 @@ class Dashboard:
         self.actions = actions()
         self.view_cache = live_updates.ViewCache(ANSWER_TIMEOUT_S)
         self.closing = asyncio.Event()
+        self.has_java = True
+        """It shows what is shared with Java."""
         self.namespaces: OtherNamespaces | None = None
         """The dashboards of all namespaces, if there are several."""
         self._notes: dict[str, str] = {}
@@ -265,6 +267,10 @@ class Dashboard:
             for part in self.sections
             if part.title and (not part.kinds or used.intersection(part.kinds) or part is here)
         ]
+
+    def leave_out_java(self) -> None:
+        """Shows nothing that is shared with Java: another dashboard does. Call it before the first request."""
+        self.has_java, self.key_scanner = False, KeyScanner(self.client, java=False)
 
     def _forget_views(self) -> None:
         """After an action: nothing is shown as it was before."""

@@ -31,12 +31,13 @@ MOST = 500
 
 
 class KeyScanner:
-    """The scan of one server's keys, shared by all pages."""
+    """The scan of one server's keys, shared by all pages; without ``java`` of the namespace's locks only."""
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: AsyncClient, *, java: bool = True) -> None:
         self._engine = client.engine
         self._namespace = client.namespace
-        self._patterns = (PATTERN, lock_scripts.token_pattern(client.namespace))
+        own = lock_scripts.token_pattern(client.namespace)
+        self._patterns = (PATTERN, own) if java else (own,)
         self._at = 0
         self._cursor = b"0"
         self._scanning = False
@@ -83,7 +84,7 @@ class KeyScanner:
         for _ in range(STEPS):
             scan = (b"SCAN", self._cursor, b"MATCH", self._patterns[self._at], b"COUNT", b"%d" % STEP)
             self._cursor, keys = await self._engine.run(Command(scan, tuple))
-            if self._at:
+            if self._patterns[self._at] != PATTERN:
                 self._found.update((LOCKS, lock_scripts.lock_of(key, self._namespace).name) for key in keys)
             else:
                 kinds = (QUEUES, MAPS, SHARED_LOCKS)

@@ -4,7 +4,7 @@
     /ns/NAME/    each other one, with the same paths below
 
 A token is of one namespace, so a browser signs in to each separately, and sees the names of those only that it may look at.
-Without tokens it sees all names.
+Without tokens it sees all names. Queues, maps and locks that are shared with Java have no namespace; the first dashboard has them.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class NamespaceDashboards:
             found.namespaces = self
             if name != self._names()[0]:
                 found.access.cookie = f"{COOKIE}-{sha256(name.encode()).hexdigest()[:16]}"
+                found.leave_out_java()
         return found
 
     @property

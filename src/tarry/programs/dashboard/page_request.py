@@ -61,6 +61,7 @@ class PageHost(Protocol):
     access: AccessControl
     sampler: Sampler
     key_scanner: KeyScanner
+    has_java: bool
     closing: asyncio.Event
     version: str
     templates: Environment
@@ -98,6 +99,13 @@ class PageRequest:
     def may_act(self) -> bool:
         """Whether this visitor may change anything."""
         return self.role == "admin"
+
+    def require_java(self) -> None:
+        """Raises ``NotFound`` where another dashboard has what is shared with Java."""
+        if not self.dashboard.has_java:
+            raise NotFound(
+                "Queues, maps and locks that are shared with Java have no namespace. The dashboard of the service's first one has them."
+            )
 
     def parameter(self, name: str) -> str:
         return self.query.get(name, "").strip()

@@ -18,6 +18,7 @@ from tarry.verbs.redisson.mapcache.map_values import MapStats
 
 
 async def maps(visit: PageRequest) -> dict[str, Any]:
+    visit.require_java()
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     names = sorted({*scanner.shown(MAPS), visit.parameter("name")} - {""})
@@ -34,6 +35,8 @@ async def locks(visit: PageRequest) -> dict[str, Any]:
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     entered = (visit.parameter("name"), visit.parameter("shared") != "")
+    if entered[1]:
+        visit.require_java()
     shown = {(name, kind == SHARED_LOCKS) for kind in (LOCKS, SHARED_LOCKS) for name in scanner.shown(kind)}
     ids = sorted({*shown, entered} if entered[0] else shown)
     found = await asyncio.gather(
@@ -47,7 +50,10 @@ async def locks(visit: PageRequest) -> dict[str, Any]:
 
 
 def _lock_of(visit: PageRequest, form: Form) -> AsyncLock:
-    return visit.client.lock(form.value("name"), shared=form.value("shared") != "")
+    shared = form.value("shared") != ""
+    if shared:
+        visit.require_java()
+    return visit.client.lock(form.value("name"), shared=shared)
 
 
 async def _plan(visit: PageRequest, form: Form) -> ActionPlan:

@@ -76,6 +76,7 @@ async def _now(visit: PageRequest) -> datetime:
 
 
 async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
+    visit.require_java()
     keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
     run = visit.client.engine.run
     delayed, ready, poison, movers, first = await asyncio.gather(
@@ -100,6 +101,7 @@ async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
 
 async def view(visit: PageRequest) -> dict[str, Any]:
     """The list of known queues."""
+    visit.require_java()
     scanner = visit.dashboard.key_scanner
     await scanner.scan_some()
     now = await _now(visit)

@@ -123,7 +123,7 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
 
 
 async def view(visit: PageRequest) -> dict[str, Any]:
-    return {"health": await health(visit), "scanner_note": visit.dashboard.key_scanner.note}
+    return {"health": await health(visit), "dashboard": visit.dashboard}
 
 
 SECTIONS = (Section("/server", "server.html", view, title="Server"),)
