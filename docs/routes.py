@@ -7,10 +7,10 @@ import json
 import msgspec
 
 from tarry.programs.dialects.mounts import ALL_DIALECTS
-from tarry.programs.service.router import Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import problems
+from tarry.programs.serving.router import Route
 from tarry.wire.endpoint import NO_TOKEN
 
 OPENING = """\

@@ -18,7 +18,7 @@ def running_service(valkey_url: str) -> Iterator[RunningService]:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.dashboard.mount import DashboardMount
     from tarry.programs.dialects.mounts import ALL_DIALECTS
-    from tarry.programs.service.mounts import Mount
+    from tarry.programs.serving.mounts import Mount
 
     mounts = (*ALL_DIALECTS.mounts("default"), Mount(open_pages=DashboardMount))
     with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace), mounts=mounts) as running:

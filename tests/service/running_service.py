@@ -17,9 +17,9 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.listener import open_listener
+from tarry.programs.serving.mounts import Mount
 from until import LONGEST_S
 
 

@@ -13,7 +13,6 @@ import pytest
 import tarry
 from service.running_service import Api, RunningService, serve_dashboard
 from tarry.programs import dashboard
-from tarry.programs.service import compression
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import documents

@@ -13,7 +13,6 @@ from service.running_service import RunningService, serve
 from service.test_connections import Answer, asked, connect_to, rest_of
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard.mount import DashboardMount
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.connection_limits import (
     HEAD_S,
@@ -26,6 +25,7 @@ from tarry.programs.serving.connection_limits import (
     FileShares,
     PortLimits,
 )
+from tarry.programs.serving.mounts import Mount
 from tarry.programs.sqs import routes as sqs
 from until import LONGEST_S, until
 

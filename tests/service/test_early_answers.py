@@ -11,7 +11,7 @@ import pytest
 
 from service.running_service import RunningService
 from service.test_tokens import Make, guarded, make  # noqa: F401  # fixtures
-from tarry.programs.service import request as requests
+from tarry.programs.serving import request as requests
 from until import LONGEST_S, until
 
 MOST = 1000

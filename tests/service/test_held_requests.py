@@ -26,9 +26,9 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.cli.composition import Composition
 from tarry.programs.dialects.mounts import Dialects
-from tarry.programs.service.router import Route
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import authorization
+from tarry.programs.serving.router import Route
 from tarry.values import keys
 from tarry.verbs import tokens
 from until import LONGEST_S, until

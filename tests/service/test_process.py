@@ -26,8 +26,8 @@ from tarry.connections.embedded import plain_client
 from tarry.core.requests import Command
 from tarry.programs.dialects.mounts import ALL_DIALECTS, DIALECTS
 from tarry.programs.service import openapi
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.routes import routes_of
+from tarry.programs.serving.mounts import Mount
 from tarry.programs.sqs import routes as sqs
 from tarry.verbs import tokens
 from until import LONGEST_S, until

@@ -24,11 +24,11 @@ from service.echo_service import proxy
 from service.running_service import Api, RunningService
 from service.test_protocol import connect_to, head_of
 from service.test_tokens import Make, guarded, make  # noqa: F401  # fixtures
-from tarry.programs.service import request as requests
 from tarry.programs.service.heads import LONGEST_HEAD
 from tarry.programs.service.protocol import HTTPProtocol
-from tarry.programs.service.request import MOST_DROPPED
+from tarry.programs.serving import request as requests
 from tarry.programs.serving.connection_limits import HEAD_S, FileShares, PortLimits
+from tarry.programs.serving.request import MOST_DROPPED
 from until import LONGEST_S
 
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ from botocore.config import Config
 
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving.mounts import Mount
 from tarry.programs.sqs.routes import routes_of
 
 

@@ -9,7 +9,7 @@ from tarry import __version__
 from tarry.errors import BadInput
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.dialects.mounts import DIALECTS
-from tarry.programs.service.mounts import Mount
+from tarry.programs.serving.mounts import Mount
 from tarry.values import names
 
 if TYPE_CHECKING:

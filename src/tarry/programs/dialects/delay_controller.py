@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from tarry.errors import BadInput
 from tarry.programs.dialects import forms, replacement
 from tarry.programs.dialects import verbs_by_id as by_id
-from tarry.programs.service.responses import PlainResponse
-from tarry.programs.service.router import RouteTable
+from tarry.programs.serving.responses import PlainResponse
+from tarry.programs.serving.router import RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 from tarry.wire.bodies import text_of
@@ -21,7 +21,7 @@ from tarry.wire.endpoint import CONSUME, PRODUCE, Example
 from tarry.wire.types import Name
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]

@@ -15,13 +15,13 @@ from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput
 from tarry.programs.dialects import replacement
 from tarry.programs.dialects import verbs_by_id as by_id
-from tarry.programs.service.router import Handler, RouteTable
+from tarry.programs.serving.router import Handler, RouteTable
 from tarry.wire.bodies import text_of
 from tarry.wire.endpoint import CONSUME, PRODUCE, Example, Scope
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
     from tarry.programs.serving.problems import Problem
+    from tarry.programs.serving.request import ServiceRequest
 
 WAIT_S = 178
 MOST_TOPICS = 100

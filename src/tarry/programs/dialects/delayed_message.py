@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
-from tarry.programs.service.responses import PlainResponse
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import WrongMethod
+from tarry.programs.serving.responses import PlainResponse
+from tarry.programs.serving.router import RouteTable
 from tarry.values.names import check_shared_name
 from tarry.wire.endpoint import PRODUCE, Example
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 
 class DelayedMessage(Struct):

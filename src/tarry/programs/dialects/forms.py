@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from tarry.errors import BadInput
-from tarry.programs.service.request import LONGEST_MEDIA, UTF_8
 from tarry.programs.serving.problems import WrongMedia
+from tarry.programs.serving.request import LONGEST_MEDIA, UTF_8
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 MOST_FIELDS = 100
 PARTS = "multipart/form-data"

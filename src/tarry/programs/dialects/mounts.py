@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tarry.programs.service.mounts import Mount
+from tarry.programs.serving.mounts import Mount
 
 
 class Dialect(NamedTuple):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.verbs.jobs.job_values import Added, JobInfo
     from tarry.wire.bodies import Body
 

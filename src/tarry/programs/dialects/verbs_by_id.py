@@ -9,7 +9,7 @@ from tarry.errors import BodyError
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.verbs.jobs.job_values import JobInfo, StoredJob
     from tarry.wire.bodies import Body
 

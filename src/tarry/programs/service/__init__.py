@@ -5,10 +5,8 @@
                │      path     limits
                └─ drains, counts, turns errors into problem details
 
-    router         Route: method, path, scopes, models, handler, example; routes has all, by subject
+    routes         the handlers, by subject
     app            the ASGI application: finds the route, sends the response
-    request        one request: query, body, client, and whether that is still connected
-    mounts         what other programs add: routes, and pages for browsers
     http_server    a process of the service: uvicorn, signals
 
 Rules: OpenAPI, the reference page, metrics and dispatch all read the same routes. No handler waits for a client that has

@@ -19,14 +19,12 @@ import msgspec
 
 from tarry import __version__
 from tarry.errors import BadInput, Unavailable
-from tarry.programs.service import compression, openapi
+from tarry.programs.service import openapi
 from tarry.programs.service.cors import allowing_origins
 from tarry.programs.service.metrics import Metrics
-from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest, drop_body
-from tarry.programs.service.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
-from tarry.programs.service.router import PathTree, Route
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving import compression
 from tarry.programs.serving.authorization import Authorizer
 from tarry.programs.serving.connection_limits import FileShares, connection_of
 from tarry.programs.serving.namespace_clients import NamespaceClients, OpenClient
@@ -39,10 +37,13 @@ from tarry.programs.serving.problems import (
     WrongMethod,
     problem_of,
 )
+from tarry.programs.serving.request import ClientGone, Receive, Send, ServiceRequest, drop_body
+from tarry.programs.serving.responses import NO_CONTENT, Headers, PlainResponse, Response, StreamResponse
+from tarry.programs.serving.router import PathTree, Route
 from tarry.wire.schemas import NOTHING
 
 if TYPE_CHECKING:
-    from tarry.programs.service.mounts import Mount, Pages
+    from tarry.programs.serving.mounts import Mount, Pages
 
 JSON = b"application/json"
 API_PREFIX = "/v1/"

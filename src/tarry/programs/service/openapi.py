@@ -10,9 +10,9 @@ import msgspec
 
 from tarry import __version__
 from tarry.programs.service import schema_rules
-from tarry.programs.service.router import Route
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
+from tarry.programs.serving.router import Route
 from tarry.wire.endpoints.lock_endpoints import LockName
 from tarry.wire.endpoints.schedule_endpoints import ScheduleId
 from tarry.wire.types import JavaName, Name

@@ -1,4 +1,5 @@
-"""The floor that programs share: the conditions of topics; clients, tokens, the listener, processes. It knows neither of them.
+"""The floor that programs share: requests and their routes, clients, tokens, the listener, processes, the conditions of topics. It knows
+none of them.
 
 clients          a client for each namespace
 authorization    which request may do what: tokens, scopes, limits
@@ -7,4 +8,7 @@ conditions       what is wrong with a topic, worst first, in sentences
 listener         the listening socket
 processes        several processes on one port, and their parent
 host             a service, as those know it that serve beside it
+router           a route: method, path, scopes, models, handler, example
+request          one HTTP request: query, body, client, and whether that is still connected
+mounts           what a program adds to a service: routes, and pages for browsers
 """

@@ -22,6 +22,15 @@ class HostSettings(TokenSettings, Protocol):
         ...
 
 
+class RequestSettings(HostSettings, Protocol):
+    """The settings of a service, as far as its requests depend on them."""
+
+    @property
+    def max_request_body(self) -> int: ...
+    @property
+    def max_job_body(self) -> int: ...
+
+
 class HostMetrics(Protocol):
     """Where those beside a service count."""
 

@@ -37,7 +37,7 @@ from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.wire.bodies import Body
 
 ROOT = "/sqs"

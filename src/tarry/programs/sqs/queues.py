@@ -27,7 +27,7 @@ from tarry.verbs.jobs.views import cursor_after
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.verbs.jobs.job_values import JobInfo
     from tarry.wire.bodies import Body
 

@@ -10,18 +10,18 @@ from uuid import uuid4
 
 import msgspec
 
-from tarry.programs.service.request import ClientGone
-from tarry.programs.service.responses import PlainResponse, Response
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.connection_limits import connection_of
+from tarry.programs.serving.request import ClientGone
+from tarry.programs.serving.responses import PlainResponse, Response
+from tarry.programs.serving.router import RouteTable
 from tarry.programs.sqs import limits, query_protocol, signature
 from tarry.programs.sqs.faults import SqsError, fault_of, unknown_queue
 from tarry.programs.sqs.operations import OPERATIONS, ROOT, UNSUPPORTED, Call
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
     from tarry.programs.serving.authorization import Credential
+    from tarry.programs.serving.request import ServiceRequest
 
 REGION = "us-east-1"
 """The region in ARNs where no signature names one."""

@@ -16,8 +16,8 @@ from msgspec import UNSET
 
 from tarry.errors import BadInput
 from tarry.programs.service.redisson import queue_elements
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson.mapcache.map_values import MapStats
 from tarry.wire.redisson import map_endpoints as endpoints
@@ -27,7 +27,7 @@ from tarry.wire.types import ms
 
 if TYPE_CHECKING:
     from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("maps")
 MAP = "/v1/map-caches/{map}"

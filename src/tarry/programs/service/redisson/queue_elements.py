@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
     from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 PAGE = 1000
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.programs.service import idempotency
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.redisson.queue_elements import queue_as_said, queue_of
-from tarry.programs.service.router import RouteTable
+from tarry.programs.serving import idempotency
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 from tarry.verbs.redisson.delayed.stats import QueueStats
 from tarry.verbs.redisson.delayed.transfer import PoisonElement
@@ -23,7 +23,7 @@ from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queue_endpoints as endpoints
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("delayed_queues")
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tarry.programs.service.mounts import Mount
 from tarry.programs.service.redisson import map_routes as maps
 from tarry.programs.service.redisson import queue_routes as queues
-from tarry.programs.service.router import Route
 from tarry.programs.service.routes import about, events
 from tarry.programs.service.routes import guarded_routes as guarded
 from tarry.programs.service.routes import job_routes as jobs
 from tarry.programs.service.routes import lock_routes as locks
 from tarry.programs.service.routes import schedule_routes as schedules
 from tarry.programs.service.routes import topic_routes as topics
+from tarry.programs.serving.mounts import Mount
+from tarry.programs.serving.router import Route
 
 _MODULES = (topics, schedules, queues, guarded, maps, locks, events, about)
 TABLES = (jobs.table, jobs.many, *(module.table for module in _MODULES))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
 from tarry.errors import JobExists
-from tarry.programs.service.responses import PlainResponse, Response
-from tarry.programs.service.router import RouteTable
 from tarry.programs.service.topic_verdicts import TopicVerdict
 from tarry.programs.serving import problems
 from tarry.programs.serving.conditions import assess_server
 from tarry.programs.serving.documents import negotiated
 from tarry.programs.serving.problems import UnknownRoute
+from tarry.programs.serving.responses import PlainResponse, Response
+from tarry.programs.serving.router import RouteTable
 from tarry.wire.endpoint import ANY_SCOPE, NO_TOKEN, Example
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.service.settings import ServiceSettings
+    from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("about")
 
@@ -103,7 +104,7 @@ async def version(request: ServiceRequest) -> Version:
 async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await request.app.metrics.exposition(request.app.clients, request.credential)
-    settings, queues = request.app.settings, request.app.moved_queues
+    settings, queues = cast("ServiceSettings", request.app.settings), request.app.moved_queues
     first, maps = settings.namespaces[0], settings.map_caches
     locks = [*((name, False) for name in settings.locks), *((name, True) for name in settings.shared_locks)]
     if (maps or queues or locks) and (request.credential is None or request.credential.namespace == first):

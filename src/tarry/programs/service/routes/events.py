@@ -16,16 +16,16 @@ import msgspec
 
 from tarry.connections.background import failures, supervise_task
 from tarry.errors import TarryError
-from tarry.programs.service.responses import StreamResponse
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import TooMany, problem_of
+from tarry.programs.serving.responses import StreamResponse
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.jobs.stats import Stats
 from tarry.wire import topic_answers
 from tarry.wire.endpoint import ANY_SCOPE
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import Application, ServiceRequest
     from tarry.programs.serving.authorization import Credential
+    from tarry.programs.serving.request import Application, ServiceRequest
 
 table = RouteTable("events")
 WORK = "tarry event streams"

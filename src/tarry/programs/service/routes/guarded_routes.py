@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.guarded_queue import items_of, poll_until
-from tarry.programs.service import idempotency
 from tarry.programs.service.redisson.queue_elements import wait_seconds
-from tarry.programs.service.router import RouteTable
+from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import Forbidden
+from tarry.programs.serving.router import RouteTable
 from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
@@ -24,7 +24,7 @@ from tarry.wire.endpoints import guarded_endpoints as endpoints
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("guarded_queues")
 

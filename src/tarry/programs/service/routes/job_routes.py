@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput, BodyError
-from tarry.programs.service import idempotency
 from tarry.programs.service.redisson.queue_elements import wait_seconds
-from tarry.programs.service.responses import PlainResponse, Response
-from tarry.programs.service.router import RouteTable
+from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
+from tarry.programs.serving.responses import PlainResponse, Response
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.options import JobOptions, NewJob
@@ -34,7 +34,7 @@ from tarry.wire.endpoints import settle_endpoints as settle
 if TYPE_CHECKING:
     from tarry.clients.awaited.job import AsyncJob
     from tarry.core.requests import Flow, ScriptCall
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.verbs.jobs.job_values import JobInfo, State
 
 table = RouteTable("jobs")

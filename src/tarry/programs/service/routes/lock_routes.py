@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import Forbidden
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.lock_values import LockState
 from tarry.wire.endpoints import lock_endpoints as endpoints
@@ -20,7 +20,7 @@ from tarry.wire.endpoints import lock_endpoints as locks
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.locks import AsyncLock
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("locks")
 LOCK = "/v1/locks/{lock}"

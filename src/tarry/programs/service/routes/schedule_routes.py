@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownSchedule
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.codecs import JSON
 from tarry.wire import bodies
 from tarry.wire.endpoints import schedule_endpoints as endpoints
@@ -15,7 +15,7 @@ from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import given_options
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.verbs.jobs.schedule_info import Schedule
 
 table = RouteTable("schedules")

@@ -14,8 +14,8 @@ from msgspec.structs import asdict
 from tarry.clients.handle_verbs import server_verbs
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
-from tarry.programs.service.router import RouteTable
 from tarry.programs.serving.problems import UnknownCursor
+from tarry.programs.serving.router import RouteTable
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.dead_groups import DeadGroups
 from tarry.verbs.jobs.job_values import JobPage
@@ -25,7 +25,7 @@ from tarry.wire import topic_answers, topic_models
 from tarry.wire.endpoints import topic_endpoints as endpoints
 
 if TYPE_CHECKING:
-    from tarry.programs.service.request import ServiceRequest
+    from tarry.programs.serving.request import ServiceRequest
     from tarry.wire.bodies import Body
 
 T = TypeVar("T")

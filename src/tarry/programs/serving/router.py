@@ -1,4 +1,4 @@
-"""Routes, and how a path is matched. A module of routes has a ``RouteTable`` and is named in ``routes/__init__.py``:
+"""Routes, and how a path is matched. A module of routes has a ``RouteTable``, which the service names in ``routes/__init__.py``, or a mount:
 
     table = RouteTable("locks")
 
@@ -22,8 +22,8 @@ from urllib.parse import unquote
 import msgspec
 
 from tarry.errors import BadInput
-from tarry.programs.service import compression
-from tarry.programs.service.decoders import Decode, decoder, query_decoder
+from tarry.programs.serving import compression
+from tarry.programs.serving.decoders import Decode, decoder, query_decoder
 from tarry.wire.endpoint import Endpoint, Scope
 from tarry.wire.schemas import NOTHING, Schema
 

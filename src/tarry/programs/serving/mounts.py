@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tarry.programs.service.router import RouteTable
     from tarry.programs.serving.host import ServiceHost
+    from tarry.programs.serving.router import RouteTable
 
 
 class Pages(Protocol):

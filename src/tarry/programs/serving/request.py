@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
-from tarry.programs.service import idempotency
+from tarry.programs.serving import idempotency
 from tarry.programs.serving.connection_limits import connection_of
 from tarry.programs.serving.problems import Draining, TooLarge, WrongCoding
 from tarry.values.durations import moment_us
@@ -20,11 +20,10 @@ from tarry.values.durations import moment_us
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.job import AsyncJob
-    from tarry.programs.service.metrics import Metrics
-    from tarry.programs.service.router import Route
-    from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.authorization import Authorizer, Credential
+    from tarry.programs.serving.host import RequestSettings
     from tarry.programs.serving.namespace_clients import NamespaceClients
+    from tarry.programs.serving.router import Route
     from tarry.wire.bodies import Body
 
 MOST_DROPPED, DROP_S = 64 << 10, 0.25
@@ -49,14 +48,16 @@ class ClientGone(Exception):  # never sent: there is no client any more
 class Application(Protocol):
     """The application, as handlers and the parts of the service know it."""
 
-    settings: ServiceSettings
     clients: NamespaceClients
     authorizer: Authorizer
-    metrics: Metrics
+    metrics: Any
+    """The counters of the service."""
     draining: bool
     version: str
     moved_queues: tuple[str, ...]
 
+    @property
+    def settings(self) -> RequestSettings: ...
     @property
     def document(self) -> bytes:
         """The body of ``/openapi.json``."""
