@@ -56,12 +56,32 @@ def test_delay_controller_another_charset_than_utf_8_is_refused(send: Speaks, me
 
 
 def test_delay_controller_a_form_that_is_slow_to_parse_is_refused(send: Speaks) -> None:
-    """Its parser takes the square of a header's length, and looks at each part."""
+    """A parser of headers takes the square of their length; nothing looks for a form inside of a field."""
     kind = {"content-type": "multipart/form-data; boundary=b"}
     name = b'--b\r\nContent-Disposition: form-data; name="' + b";" * 60_000 + b"\r\n\r\nx\r\n--b--"
-    assert "a header of a part has more than 1000" in send("POST", "/delay/add", content=name, headers=kind).text
+    assert (
+        "the headers of a part have no end, or more than 1000"
+        in send("POST", "/delay/add", content=name, headers=kind).text
+    )
+    long = {"content-type": "multipart/form-data; boundary=b" + ";a=b" * 300 + "; charset=utf-8"}
+    assert "content-type: it has 1246 bytes" in send("POST", "/delay/add", content=b"--b--", headers=long).text
     parts = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' * 1000 + b"--b--"
     assert "more than 100 fields" in send("POST", "/delay/add", content=parts, headers=kind).text
+
+
+def test_delay_controller_a_field_is_text_whatever_is_in_it(send: Speaks) -> None:
+    """Also a form: each line of one in another would be compared with the boundaries of all."""
+    inner = "".join(f"--b{n}\r\nContent-Type: multipart/mixed; boundary=b{n + 1}\r\n\r\n" for n in range(1, 90))
+    fields = {"id": "9", "topic": "t"}
+    files: dict[str, Any] = {name: (None, text) for name, text in fields.items()}
+    files["message"] = (None, inner, "multipart/mixed; boundary=b1")
+    assert send("POST", "/delay/add", files=files).status_code == 200
+    assert send("GET", "/delay/pop", params={"topic": "t"}).json()["message"] == inner
+    coded = (
+        b'--b\r\nContent-Disposition: form-data; name="id"\r\nContent-Transfer-Encoding: base64\r\n\r\nOQ==\r\n--b--'
+    )
+    kind = {"content-type": "multipart/form-data; boundary=b"}
+    assert "'id' is coded as 'base64'; send it as it is" in send("POST", "/delay/add", content=coded, headers=kind).text
 
 
 def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:

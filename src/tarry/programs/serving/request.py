@@ -72,13 +72,13 @@ class Application(Protocol):
         ...
 
 
-def media_charset(media: bytes) -> str:
-    """The charset of a content type, in small letters; empty if there is none. Raises ``BadInput`` for one that is too long."""
+def media_header(media: bytes) -> Header:
+    """A content type, whose parameters can be asked for. Raises ``BadInput`` for one that is too long."""
     if len(media) > LONGEST_MEDIA:  # email takes quadratic time for many parameters
         raise BadInput(f"content-type: it has {len(media)} bytes; send at most {LONGEST_MEDIA}.")
     header = Header()
     header["content-type"] = media.decode("latin-1")
-    return header.get_content_charset() or ""
+    return header
 
 
 async def drop_body(scope: Any, headers: Mapping[bytes, bytes], receive: Receive) -> None:
@@ -187,7 +187,7 @@ class ServiceRequest:
         """Raises ``BadInput`` if the body is text that is said to be in another charset than UTF-8."""
         media = self.headers.get(b"content-type", b"")
         if b"=" in media and not media.endswith((b"charset=utf-8", b"charset=UTF-8")):
-            charset = media_charset(media)
+            charset = media_header(media).get_content_charset() or ""
             if charset not in UTF_8:
                 raise BadInput(f"content-type: its charset is {charset[:40]!r}; send UTF-8, and leave the charset out.")
 
