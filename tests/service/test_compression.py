@@ -1,4 +1,4 @@
-"""Answers that are compressed, and those that never are: whatever holds a token (service/compression.py)."""
+"""Answers that are compressed, and those that never are: whatever holds a token (serving/compression.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from service.running_service import Api, RunningService, serve_dashboard
 from tarry.programs import dashboard
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.serving import documents
+from tarry.programs.serving import compression, documents
 
 SECRETS = {"token", "secret", "password"}
 """Names of fields that hold what nobody else may know."""
