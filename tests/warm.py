@@ -162,7 +162,8 @@ def main(address: str) -> int:
     from tarry.programs.cli import app, commands
 
     for module in IMPORTED:
-        import_module(module)
+        with suppress(ModuleNotFoundError if module.startswith("typer.") else ()):  # those of newer versions
+            import_module(module)
     commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as door:

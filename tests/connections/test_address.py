@@ -171,6 +171,7 @@ def test_the_url_accepts_the_drivers_options(url: str, awaiting: bool) -> None:
     made(**arguments)
 
 
+@pytest.mark.skipif(not hasattr(redis, "DriverInfo"), reason="needs a newer redis-py")
 def test_the_drivers_metadata_are_read_once_for_all_connections(valkey_url: str) -> None:
     options = [connection_class(valkey_url, awaited=awaited)[1]["driver_info"] for awaited in (False, True)]
     assert options[0] is options[1]

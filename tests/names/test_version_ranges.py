@@ -1,0 +1,112 @@
+"""The ranges of the dependencies whose insides are used: the tests run on their newest end, and here the most telling ones on the oldest.
+
+The oldest versions are installed beside, into ``build/oldest``; only the first run needs a package index.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+
+
+class Range(NamedTuple):
+    """Dependencies that are installed together in their oldest versions, and what is then run. ``more`` is what those need."""
+
+    names: tuple[str, ...]
+    tests: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+
+SERVER = ("raw_inputs", "inside_uvicorn", "pipelines", "connections", "upgrade_offers")
+RANGES = [
+    Range(("uvicorn", "httptools"), tuple(f"tests/service/test_{one}.py" for one in SERVER)),
+    Range(
+        ("redis",),
+        ("tests/connections", "tests/story/test_pop.py", "tests/story/test_settling.py", "tests/worker/test_worker.py"),
+    ),
+    Range(("httpx",), ("tests/service/test_http_clients.py", "tests/clients")),
+    Range(("kazoo",), ("tests/locks",)),
+    Range(("typer",), ("tests/programs/test_cli.py", "tests/programs/test_cli_help.py"), ("click==8.1.8",)),
+    Range(("celery",), ("tests/frameworks/test_celery.py",), ("kombu==5.3.4", "vine==5.1.0", "click==8.1.8")),
+]
+"""By what knows their insides: tests/names/test_foreign_insides.py, and for uvicorn tests/service/test_inside_uvicorn.py."""
+BESIDE = "OLDEST_VERSIONS"
+
+
+def requirements() -> dict[str, Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [one for several in project["optional-dependencies"].values() for one in several]
+    return {one.name: one for one in map(Requirement, [*project["dependencies"], *extras])}
+
+
+def bounds(name: str) -> dict[str, str]:
+    return {each.operator: each.version for each in requirements()[name].specifier}
+
+
+def oldest(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: bounds(name)[">="] for name in names}
+
+
+@pytest.mark.parametrize("name", [name for one in RANGES for name in one.names])
+def test_the_newest_end_is_installed(name: str) -> None:
+    """The next version, beyond the bound, is to be looked at first."""
+    if name in os.environ.get(BESIDE, ""):
+        return  # this is the run of the test below
+    installed, beyond = Version(importlib.metadata.version(name)), Version(bounds(name)["<"])
+    assert installed < beyond
+    assert beyond.release[:2] in (
+        (installed.major, installed.minor + 1),
+        (installed.major + 1, 0),
+        (installed.major + 1,),
+    )
+
+
+def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tuple[str, ...]) -> None:
+    versions = oldest(names)
+    wanted = [*(f"{name}=={version}" for name, version in versions.items()), *more]
+    folder = ROOT / "build" / "oldest" / "-".join((*wanted, f"{sys.version_info[1]}"))
+    if not (folder / "complete").exists():
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+        fetched = subprocess.run([*pip, "--target", folder, *wanted], check=False, capture_output=True, text=True)
+        if fetched.returncode:
+            pytest.skip(f"needs a package index, once ({' '.join(wanted)})")
+        (folder / "complete").touch()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST") and name != "CI"}
+    environment |= {"PYTHONPATH": str(folder), BESIDE: json.dumps(versions)}
+    here = Path(__file__).relative_to(ROOT)
+    told = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow and not otherserver and not long", here, *tests],
+        check=False, capture_output=True, text=True, cwd=ROOT, timeout=900, env=environment,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.hangs_after(600)
+def test_the_oldest_server_passes_the_same_tests() -> None:
+    run_on_the_oldest(*RANGES[0])
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("one", RANGES[1:], ids=lambda one: one.names[0])
+def test_the_oldest_end_passes_the_same_tests(one: Range) -> None:
+    run_on_the_oldest(*one)
+
+
+def test_the_oldest_end_runs_there() -> None:
+    """In the runs above the oldest versions are the ones that are imported."""
+    for name, version in json.loads(os.environ.get(BESIDE, "{}")).items():
+        assert Version(importlib.metadata.version(name)) == Version(version)
