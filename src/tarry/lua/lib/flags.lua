@@ -1,11 +1,9 @@
 -- The head of a job: a moment, flags, and what they name, in this order.
 
-local HAS_HEADERS = 16    -- last: their length H, headers
 local HAS_TTR = 32        -- ms, I
 local HAS_ATTEMPTS = 64   -- max attempts, I
 local FURTHER = 128       -- 16 more flags, after the nonce:
 local HAS_MAX_LATENESS = 1  -- µs after the due time, d; all others are free
-local BEYOND_2112 = 16      -- in the highest byte of the moment: nobody wrote that
 
 -- The priority in the flags of a job (lib/priorities.lua).
 local function priority_of(flags) return math.floor(flags / 2) % 4 end

@@ -13,7 +13,7 @@ local function note_stale(id, highest)
   local head = redis.call('HGET', jobs, id)
   if not head or #head < HEAD_SIZE or highest > now then return end
   if noted == 0 and redis.call('HLEN', stale) >= MOST then redis.call('DEL', stale) end
-  if noted < MOST then redis.call('HSET', stale, id, struct.pack('<dd', created_of(head), highest)) end
+  if noted < MOST then redis.call('HSET', stale, id, struct.pack('<dd', struct.unpack(MOMENT, head), highest)) end
   noted = noted + 1
 end
 

@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job flags departure limits handout_limits watch retries priorities
+-- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities
 
 local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}

@@ -4,7 +4,7 @@ local clock, departure = unpack(ARGV)
 --
 -- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
 -- departure: if it has ended already, nothing is done. Answers how many were deleted.
--- include clock job flags limits handout_limits watch retries priorities
+-- include clock job run count flags limits handout_limits watch retries priorities
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false

@@ -11,7 +11,7 @@ local clock, mode, is_replay = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state since".
--- include clock job flags
+-- include clock job count nonce flags
 
 local FIRST, STRIDE = 4, 3
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -71,7 +71,7 @@ local function handle_existing(id, mark_and_due, value, index)
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_of(stamp .. value) then
     repeated = repeated + 1
-    return due_of(index, mark_and_due, created_of(old))
+    return due_of(index, mark_and_due, (struct.unpack(MOMENT, old)))
   end
   if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)

@@ -3,7 +3,7 @@ local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
--- include clock job attempts bury max_attempts receipt
+-- include clock job run count attempts bury max_attempts receipt
 
 local FIRST, STRIDE = 3, 4
 local TOO_LATE = 'too late'  -- the reason of a worker whose handler has a maximum; lib/unfit_jobs.lua has the same

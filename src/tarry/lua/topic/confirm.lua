@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- A consumer confirms that it has received these jobs for their last attempt: from now on that attempt counts. Jobs whose
 -- handing out was never confirmed are put back by lib/expired_reservations.lua. Answers 1 for each that the consumer still has,
 -- or 0.
--- include clock job
+-- include clock job run
 
 local FIRST, STRIDE = 2, 2
 local answers = {}

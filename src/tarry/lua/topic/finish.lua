@@ -4,7 +4,7 @@ local clock, is_replay = unpack(ARGV)
 --
 -- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored.
 -- Answers how many, if all receipts hold; else 1 for each, or why the receipt does not hold.
--- include clock
+-- include clock job
 
 local FIRST, STRIDE = 3, 3
 local ids, n = {}, 0
@@ -17,7 +17,6 @@ local ends = redis.call('ZMSCORE', reserved, unpack(ids))
 local set = redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed')
 
 -- The usual: these jobs were handed out once and are reserved; nothing is kept, and nobody waits for a place.
-local RECEIPT_AT, FIRST_ENDS = 9, 24  -- of a run (lib/job.lua): its receipt, and when the job failed first
 local FEW = 8
 local is_usual = is_replay == '0' and not (set[1] or set[2] or set[3])
 if is_usual then
@@ -48,7 +47,7 @@ if is_usual then
   return answers
 end
 
--- include job receipt
+-- include run count receipt
 local answers, settled, seen, refused = {}, {}, {}, 0
 local places, with_result = {}, false
 local overtaken = {}

@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
--- include clock job flags place limits handout_limits watch priorities
+-- include clock job count flags place limits handout_limits watch priorities
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0

@@ -12,7 +12,7 @@ local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- are due, then pop again; 4 more if the topic keeps finished jobs), the usual TTR in µs, and to each caller its jobs: id, head and
 -- body, due. If it is not the first attempt, or has another TTR, instead of due: due, attempt (below 0: the last, to be confirmed), TTR.
 -- What only some pops need is included where they need it: making a function costs as much as a small command.
--- include clock job flags watch lateness
+-- include clock job run count flags watch lateness
 
 local ENOUGH, DAY, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 86400000000, 500, 200, 16, 1000
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 3  -- the callers' wants begin at argument 6; 3 values for each job

@@ -4,7 +4,7 @@ local clock, id, states, ttr, holder = unpack(ARGV)
 -- Hands out one job by its id, if it is in one of `states` ("delayed ready dead"), reserved for its TTR. Its attempts go on. The
 -- pause and the limits of the topic do not count: it is an act by id, like kick.
 -- Answers now, receipt, and of the job: id, head and body, attempt, due (of a dead job: when it died), TTR in µs; or nothing.
--- include clock job flags place limits handout_limits watch priorities
+-- include clock job run count flags place limits handout_limits watch priorities
 
 local DEFAULT_TTR, DEFAULT_LIMIT = 60000000, 20
 local LARGEST_RECEIPT = 9007199254740990  -- one more is still exact

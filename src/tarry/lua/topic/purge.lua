@@ -4,7 +4,7 @@ local clock, place, side, limit = unpack(ARGV)
 -- Deletes up to `limit` jobs of one place, or the whole topic and its history at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
--- include clock refuse_partitioned job flags window limits handout_limits watch capacity priorities
+-- include clock refuse_partitioned job count flags window limits handout_limits watch capacity priorities
 
 local gone, ended = 0, 0
 if place == 'all' then

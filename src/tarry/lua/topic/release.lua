@@ -7,7 +7,7 @@ local clock, is_replay = unpack(ARGV)
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded. Behind the 2
 -- may be how many µs late it was: then its hand-out does not count either.
--- include clock job flags limits handout_limits watch capacity attempts bury max_attempts receipt retries priorities
+-- include clock job run count flags limits handout_limits watch capacity attempts bury max_attempts receipt retries priorities
 
 -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
 -- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate

@@ -10,7 +10,7 @@ local clock, holder, counted, max_jobs, absence, after, up_to, cursor, limit = u
 -- released when the mark has stood for AGE without a sign of life. Answers -1 as long as the mark is too young, -2 if the holder lives.
 --
 -- `up_to`, if given: only of the receipts above `after`, up to it, without those that are listed: their pops were answered.
--- include clock refuse_partitioned job flags limits handout_limits watch capacity attempts bury priorities missed
+-- include clock refuse_partitioned job run count flags limits handout_limits watch capacity attempts bury priorities missed
 
 local DIED, FIRST = 'its worker died', 10
 local AGE, TOO_YOUNG, LIVES = 300000, -1, -2

@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job flags place limits handout_limits watch retries priorities
+-- include clock job run flags place limits handout_limits watch retries priorities
 
 local FIRST, STRIDE = 2, 2
 local function due_of(due_time)

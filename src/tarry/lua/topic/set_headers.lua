@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id, receipt, headers, priority = unpack(ARGV, i, i + 3)
 --
 -- Replaces the headers of reserved jobs, and their priority, unless it is empty. Answers 1 for each that its consumer still has, or 0.
--- include clock job flags priorities
+-- include clock job run flags priorities
 
 local FIRST, STRIDE = 2, 4
 local answers = {}

@@ -4,7 +4,7 @@ local clock, is_replay = unpack(ARGV)
 --
 -- Renews reservations: each ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.
 -- `counted`: 1, or 0: a refusal is not counted. A worker counts it when it knows that it has not settled the job itself.
--- include clock job receipt
+-- include clock job run count receipt
 
 local FIRST, STRIDE = 3, 4
 local answers, refused, renewed = {}, 0, nil

@@ -3,7 +3,7 @@ local clock, holder, ttr, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder that would end sooner are renewed to `ttr` µs from now.
 -- Reservations that are over stay so. Answers the next cursor and how many it renewed.
--- include clock refuse_partitioned job
+-- include clock refuse_partitioned job run
 
 local step, renewed = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit), {}
 local ids = {}
