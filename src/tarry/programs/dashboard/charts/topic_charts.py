@@ -108,7 +108,6 @@ class HourChart:
     ready: int
     managed: float | None
     worst_s: float
-    worst_at_s: float
     clear_s: float | None
     left: int
 
@@ -137,7 +136,6 @@ def next_hour(counts: Sequence[int], ready: int, managed: float | None) -> HourC
         ready=ready,
         managed=managed,
         worst_s=60 * most / pace if pace else 0.0,
-        worst_at_s=60.0 * (waiting.index(most) + 1) if most else 0.0,
         clear_s=None if clear is None else 60.0 * (clear + 1),
         left=round(left),
     )
