@@ -4,7 +4,7 @@ It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``
 
 ``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads), 0 for the default
 ``late``                 prints a line when it has handled one job, so it has started; then handles COUNT jobs as they come,
-                         and prints their lateness; beside it a bare timer of the same loop
+                         and prints their lateness; beside it the yardstick, in the same loop
 ``busy``                 the same with as many jobs of the topic ``burst``, SLOTS of them, that fall due at once; only what is due while
                          they drain counts
 ``many``                 waits on COUNT topics until stdin is closed, and prints after which time the first job ran
@@ -21,10 +21,14 @@ import random
 import sys
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import tarry
 from tarry.worker.worker_process import run_in_loop
+
+RATE = 50
+RATE_IN_A_BURST = 200
 
 
 class Count:
@@ -80,17 +84,16 @@ async def late(url: str, count: int) -> dict[str, Any]:
             lateness_ms.append(job.lateness.total_seconds() * 1000)
         counted.one()
 
-    alarm_ms: list[float] = []
-    alarms = asyncio.create_task(bare_timer(alarm_ms))
+    bare = await Bare.begin(url, RATE)
     await worker.run()
-    alarms.cancel()
-    return {"lateness_ms": lateness_ms, "in_hand_ms": in_hand_ms, "alarm_ms": alarm_ms}
+    bare_ms, timer_ms = [ms for _, ms in bare.seen], [ms for _, ms in bare.timer]
+    return {"lateness_ms": lateness_ms, "in_hand_ms": in_hand_ms, "bare_ms": bare_ms, "timer_ms": timer_ms}
 
 
 async def busy(url: str, count: int, size: int) -> dict[str, Any]:
     worker = tarry.Worker(url=url)
     counted = Count(worker, 1 + count + size)
-    seen: dict[str, list[tuple[float, float]]] = {"lateness_ms": [], "in_hand_ms": [], "alarm_ms": []}
+    seen: dict[str, list[tuple[float, float]]] = {"lateness_ms": [], "in_hand_ms": []}
     began, drained, left = 0.0, 0.0, size
 
     @worker.on("orders")
@@ -111,23 +114,48 @@ async def busy(url: str, count: int, size: int) -> dict[str, Any]:
             drained = time.time()
         counted.one()
 
-    alarm_ms: list[float] = []
-    alarms = asyncio.create_task(bare_timer(alarm_ms, seen["alarm_ms"]))
+    bare = await Bare.begin(url, RATE_IN_A_BURST)
+    seen |= {"bare_ms": bare.seen, "timer_ms": bare.timer}
     await worker.run()
-    alarms.cancel()
     during = {name: [ms for at, ms in values if began < at < drained] for name, values in seen.items()}
     return {**during, "drained_s": drained - began}
 
 
-async def bare_timer(alarm_ms: list[float], dated: list[tuple[float, float]] | None = None) -> None:
-    """The lower bound for a worker in this loop on this machine: a timer."""
-    rng = random.Random(7)
-    while True:
-        due = time.time() + rng.uniform(0, 0.04)
-        await asyncio.sleep(due - time.time())
-        alarm_ms.append((time.time() - due) * 1000)
-        if dated is not None:
-            dated.append((due, alarm_ms[-1]))
+class Bare(asyncio.Protocol):
+    """The lower bound for a worker in this loop on this machine: as many moments, a timer and a PING for each."""
+
+    def __init__(self, rate: float) -> None:
+        self.seen: list[tuple[float, float]] = []
+        """Each moment, and how many milliseconds later its answer came."""
+        self.timer: list[tuple[float, float]] = []
+        """The same until the PING was sent."""
+        self._rate, self._rng, self._due = rate, random.Random(7), time.time()
+        self._loop = asyncio.get_running_loop()
+        self._asked: deque[float] = deque()
+        self._transport: asyncio.Transport
+
+    @classmethod
+    async def begin(cls, url: str, rate: float) -> Bare:
+        _, bare = await asyncio.get_running_loop().create_unix_connection(
+            lambda: cls(rate), url.removeprefix("unix://")
+        )
+        return bare
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._ask()
+
+    def _ask(self) -> None:
+        self._transport.write(b"PING\r\n")
+        self._asked.append(self._due)
+        self.timer.append((self._due, (time.time() - self._due) * 1000))
+        self._due += self._rng.uniform(0, 2 / self._rate)  # what falls due while the loop is held up counts, too
+        self._loop.call_later(self._due - time.time(), self._ask)
+
+    def data_received(self, data: bytes) -> None:
+        for _ in range(data.count(b"\n")):
+            due = self._asked.popleft()
+            self.seen.append((due, (time.time() - due) * 1000))
 
 
 async def idle(url: str, topics: int) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """The public ``Worker`` in a process of its own: a burst for async and for plain handlers, lateness, and an idle worker.
 
 burst      as in the row "burst": from the moment at which all jobs fall due until the last finish was answered
-lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick is a bare timer of the worker's loop
+lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick, in the worker's loop and as often: a timer, then a
+           PING on a connection of its own, from the moment to its answer
            the same with 200 jobs a second while a burst of another topic drains through the same worker
 many       5,000 empty topics: until the last one's first job has run, and what the idle worker sends, commands in scripts counted
 idle       a topic, and 20 topics, with jobs due tomorrow; calls counted by the server as in the row "idle", after the start,
@@ -23,9 +24,9 @@ from bench.harness import BODY, DAY_S, Bench
 from bench.results import Reading, Result, Target, Turn, costs, rates
 from bench.rows.burst import AHEAD_S
 from bench.rows.idle import OURS, inside_scripts
-from bench.rows.lateness import FEWEST_MS, MOST_MS, RATE
+from bench.rows.lateness import FEWEST_MS, MOST_MS
+from bench.worker import RATE, RATE_IN_A_BURST
 
-RATE_IN_A_BURST = 200
 SLOTS = {"async": 1000, "plain": 0}
 TOPICS = 20
 
@@ -124,16 +125,18 @@ def moment(seconds: float) -> datetime:
 
 
 def _lateness_result(output: dict[str, list[float]], which: str, target: Target) -> Result:
-    late, held, alarms = sorted(output["lateness_ms"]), sorted(output["in_hand_ms"]), sorted(output["alarm_ms"])
+    late, held, bare, timer = (sorted(output[name]) for name in ("lateness_ms", "in_hand_ms", "bare_ms", "timer_ms"))
     p99 = int(len(late) * 0.99)
     details = {
         "p50": late[len(late) // 2],
         "max": late[-1],
         "in hand p50": held[len(held) // 2],
         "in hand p99": held[p99],
+        "bare p50": bare[len(bare) // 2],
+        "timer alone p99": timer[int(len(timer) * 0.99)],
     }
-    bare = Reading((alarms[int(len(alarms) * 0.99)],))
-    return Result("worker", f"p99 of lateness, {which}", "ms", Reading((late[p99],)), target, bare, details)
+    bare_p99 = Reading((bare[int(len(bare) * 0.99)],))
+    return Result("worker", f"p99 of lateness, {which}", "ms", Reading((late[p99],)), target, bare_p99, details)
 
 
 def _idle(bench: Bench, topics: int) -> list[Result]:
