@@ -3,20 +3,25 @@
     viewer   may look              admin   may look and act              no role   has to sign in, or is refused
 
 A browser that has signed in has its token in a cookie that scripts cannot read and other sites cannot send. The token is
-checked at each request: a revoked one is refused at once, and a restart or another process changes nothing.
+checked at each request, and a stream ends when it is revoked; a restart or another process changes nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 
 from tarry.programs.serving.web_pages import is_known_host, knows_tls
 from tarry.verbs.tokens import split_token
+
+if TYPE_CHECKING:
+    from tarry.programs.serving.authorization import Authorizer, Credential
 
 Role = Literal["viewer", "admin"]
 ROLES: dict[object, Role] = {"viewer": "viewer", "admin": "admin"}
@@ -31,6 +36,8 @@ WhoFunction = Callable[[Scope], str]
 COOKIE = "tarry-dashboard"
 COOKIE_LIFETIME_S = 12 * 3600
 LONGEST_TOKEN = 512
+ROLE_CHECK_S = 0.25
+"""How often a function of an application is asked for the role of a token that has a stream."""
 _ESCAPED = re.compile(r"\\(?:([0-3][0-7]{2})|(.))")
 """A character of a quoted cookie: its octal number, or itself."""
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -73,6 +80,8 @@ class AccessControl:
         self._who = who
         self.cookie = COOKIE
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
+        self.authorizer: Authorizer | None = None
+        """That of the service whose dashboard it is."""
 
     @property
     def tokens_required(self) -> bool:
@@ -92,6 +101,30 @@ class AccessControl:
         if self._tokens is None or not token or len(token) > LONGEST_TOKEN:
             return None
         return await _awaited_role(self._tokens(token))
+
+    def credential(self, cookies: Mapping[str, str]) -> Credential | None:
+        """The credential of a request to a service, where tokens are required."""
+        return None if self.authorizer is None else self.authorizer.known_credential(cookies.get(self.cookie, ""))
+
+    @contextmanager
+    def telling_refusal(self, cookies: Mapping[str, str], tell: Callable[[], object]) -> Generator[None]:
+        """For as long as the block lasts: calls ``tell`` when the token of a request is refused, again and again."""
+        if self.authorizer is not None:
+            with self.authorizer.telling_refusal(self.credential(cookies), tell):
+                yield
+            return
+        watch = asyncio.ensure_future(self._watch_token(cookies.get(self.cookie, ""), tell))
+        try:
+            yield
+        finally:
+            watch.cancel()
+
+    async def _watch_token(self, token: str, tell: Callable[[], object]) -> None:
+        while self._tokens is not None:
+            await asyncio.sleep(ROLE_CHECK_S)
+            with suppress(Exception):  # the next view tells it
+                if await self.role_of_token(token) is None:
+                    tell()
 
     def who(self, scope: Scope, cookies: Mapping[str, str]) -> str:
         """The sender of a request, as far as it is known: a name, the id of a token, or an address. Never a secret."""

@@ -26,6 +26,8 @@ from tarry.programs.dashboard.page_request import NotFound, PageHost, PageReques
 if TYPE_CHECKING:
     from tarry.programs.dashboard.sections import Action
 
+NO_LONGER = "Your token was revoked, or you may not do this any more."
+
 
 async def handle_action(
     dashboard: PageHost,
@@ -37,6 +39,8 @@ async def handle_action(
     """Executes an action and calls ``on_done``, or answers the confirmation page for it."""
     try:
         form = await Form.of(request)
+        if await dashboard.access.role(request.scope, cookies_of(request)) != visit.role:  # the form has taken its time
+            return dashboard.error_page(request, 403, "Nothing was done", NO_LONGER)
         action = actions.get(form.value("action"))
         if action is None:
             raise BadInput(f"action: {form.value('action')[:40]!r} is unknown.")

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
@@ -32,6 +32,7 @@ from tarry.programs.dashboard.access import (
     same_origin,
 )
 from tarry.programs.dashboard.dead_scans import DeadScans
+from tarry.programs.dashboard.guarded_stream import GuardedStream
 from tarry.programs.dashboard.key_scanner import KeyScanner
 from tarry.programs.dashboard.page_request import NamespaceLink, NotFound, PageHost, PageRequest
 from tarry.programs.dashboard.sampler import Sampler
@@ -197,7 +198,7 @@ class Dashboard:
     def _guarded(
         self, endpoint: Callable[[Request, PageRequest], Any], *, act: bool = False
     ) -> Callable[[Request], Any]:
-        async def guarded(request: Request) -> Response:
+        async def guarded(request: Request) -> Response | GuardedStream:
             if act and not same_origin(request):
                 return self.error_page(
                     request, 403, "This request came from another site", "Use the buttons of the dashboard itself."
@@ -218,6 +219,8 @@ class Dashboard:
             if self.namespaces is not None and not live_updates.is_stream(request):
                 visit.namespace_links, visit.other_sign_in = await self.namespaces.visible_to(self, request)
             response: Response = await endpoint(request, visit)
+            if isinstance(response, StreamingResponse):
+                return GuardedStream(response, partial(self.access.telling_refusal, cookies_of(request)))
             return response
 
         return guarded

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry")
 MOST_STREAMS = 200
 MOST_PER_TOKEN = 50
-ROLE_CHECK_S = 0.25
-"""How often an open stream's token is checked: less than a second after it was revoked the stream ends."""
 RETRY_MS = 1000
 FAILED = "This part could not be loaded. It will be tried again."
 CACHE_SHARE = 0.8
@@ -112,7 +110,7 @@ async def _events(
     while not dashboard.closing.is_set():
         try:
             if await dashboard.access.role(request.scope, cookies_of(request)) != visit.role:
-                return  # signed out, or the token was revoked
+                return  # its role has changed
             data = await cache.get_or_load(part, visit)
             text = dashboard.view(visit, part.template, data)
         except (Unavailable, ServerUnfit, TimeoutError) as fault:
@@ -131,19 +129,8 @@ async def _events(
             logged = ""
             yield _event("view", text) if text != last else _event("beat", "")
             last = text
-        await _pause(dashboard, part, visit, request)
-
-
-async def _pause(dashboard: PageHost, part: Section, visit: PageRequest, request: Request) -> None:
-    """Waits for the next view; no longer than until the browser's token is revoked."""
-    loop, access = asyncio.get_running_loop(), dashboard.access
-    until = loop.time() + part.every_s
-    while (left := until - loop.time()) > 0 and not dashboard.closing.is_set():
         with suppress(TimeoutError):
-            await asyncio.wait_for(dashboard.closing.wait(), min(left, ROLE_CHECK_S))
-        with suppress(Exception):  # the next view tells it
-            if access.tokens_required and await access.role(request.scope, cookies_of(request)) != visit.role:
-                return
+            await asyncio.wait_for(dashboard.closing.wait(), part.every_s)
 
 
 def _event(kind: str, data: str) -> str:

@@ -59,8 +59,11 @@ class DashboardMount:
     def _make(self, namespace: str) -> Dashboard:
         client, settings = self._app.clients[namespace], self._app.settings
         if settings.tokens:
-            return Dashboard(client, tokens=partial(self._role, namespace))
-        return Dashboard(client, allow="admin", hosts=(LOOPBACK_NAME, *settings.allowed_hosts))
+            made = Dashboard(client, tokens=partial(self._role, namespace))
+        else:
+            made = Dashboard(client, allow="admin", hosts=(LOOPBACK_NAME, *settings.allowed_hosts))
+        made.access.authorizer = self._authorizer
+        return made
 
     async def _role(self, namespace: str, token: str) -> Role | None:
         try:

@@ -221,9 +221,15 @@ class Authorizer:
     def knows_token(self, text: str) -> bool:
         """Whether it is a token, or the access key of one, by the tables as they are known. It only decides who waits for whom: a request
         is authorized later."""
+        return self.known_credential(text) is not None
+
+    def known_credential(self, text: str) -> Credential | None:
+        """The credential of a token, or of an access key, by the tables as they are known."""
         id, secret = tokens.split_token(text) or (text, None)
         known = next((table.credentials[id] for table in self._token_tables.values() if id in table.credentials), None)
-        return known is not None and (secret is None or compare_digest(tokens.hash_of(secret), known.token.record.hash))
+        if known is None or secret is None or compare_digest(tokens.hash_of(secret), known.token.record.hash):
+            return known
+        return None
 
     async def find_credential(self, id: str) -> Credential | None:
         """The credential of the token with this id. Whether the caller has its secret is not checked."""
