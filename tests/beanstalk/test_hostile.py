@@ -188,6 +188,30 @@ def test_a_connection_has_ten_seconds_to_auth(guarded: tuple[Beanstalk, bytes]) 
     assert known.reply() == b"RESERVED %d 3\r\ntea\r\n" % number
 
 
+def test_a_connection_whose_token_was_revoked_has_ten_seconds_to_auth_again(
+    guarded: tuple[Beanstalk, bytes], valkey_url: str, namespace: str
+) -> None:
+    """Then what it has reserved goes back."""
+    service, auth = guarded
+    revoked, again = service.connect(), service.connect()
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        text, id, record = tokens.create_token(os.urandom, ("admin",))
+        client.engine.run(tokens.store_token(namespace, id, record))
+        for one in (revoked, again):
+            until(lambda one=one: one(b"auth " + text.encode()) == b"AUTHORIZED")
+        number = revoked.put(b"tea")
+        assert revoked(b"reserve").startswith(b"RESERVED %d" % number)
+        client.engine.run(tokens.delete_token(namespace, id))
+    for one in (revoked, again):
+        until(lambda one=one: one(b"use a") == b"UNAUTHORIZED")
+    look(service, 0)
+    assert again(auth) == b"AUTHORIZED"
+    look(service, HEAD_S)
+    with suppress(ConnectionError):
+        assert revoked.reply() == b""
+    assert again(b"reserve") == b"RESERVED %d 3\r\ntea" % number
+
+
 def test_replies_that_nobody_reads_are_ended(service: Beanstalk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PortLimits, "_look_again", lambda *_: None)
     greedy, other = service.connect(), service.connect()

@@ -65,7 +65,7 @@ class Echo:
         self.got: list[tuple[str, str, bytes]] = []
         self.by_client: dict[tuple[str, int], list[tuple[str, str, bytes]]] = {}
         """The same of each connection, by the client's address and port; a connection that was reset has none."""
-        self.authorizer = SimpleNamespace(knows_token=lambda *_: False)
+        self.authorizer = SimpleNamespace(knows_token=lambda *_: False, refusal_of=lambda *_: None)
         """Nobody has a token, as at a service that needs none."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

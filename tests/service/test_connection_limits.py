@@ -11,7 +11,7 @@ import pytest
 import tarry
 from service.running_service import RunningService, serve
 from service.test_connections import Answer, asked, connect_to, rest_of
-from service.test_tokens import Make, make  # noqa: F401  # a fixture
+from service.test_tokens import Make, make, revoke  # noqa: F401  # a fixture
 from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving.connection_limits import (
@@ -343,6 +343,31 @@ def test_who_makes_room(guarded: LookedAt, make: Make) -> None:  # noqa: F811  #
         assert is_open(waiting)
 
 
+def test_a_connection_whose_token_was_revoked_is_a_stranger_again(
+    guarded: LookedAt,
+    valkey_url: str,
+    make: Make,  # noqa: F811  # a fixture
+) -> None:
+    """It makes room before one that is silent for longer; and is trusted again with another token."""
+    tokens = [make("view", "consume") for _ in range(2)]
+    with ExitStack() as stack:
+        longest_silent, revoked, other = (stack.enter_context(guarded.open()) for _ in range(3))
+        for line, token in ((longest_silent, tokens[0]), (revoked, tokens[1]), (other, tokens[1])):
+            until(lambda line=line, token=token: ask(line, topics(token)) == b"200")
+            guarded.look(1)
+        revoke(valkey_url, tokens[1])
+        until(lambda: ask(other, topics(tokens[1])) == b"401")
+        guarded.look(2)
+        assert ask(other, topics(tokens[0])) == b"200"
+        for _ in range(ROOM - 3):
+            stack.enter_context(guarded.open(pop(tokens[0])))
+        until(lambda: guarded.running.app.held_requests == ROOM - 3)
+        stack.enter_context(guarded.open(topics(tokens[0])))
+        until(lambda: not is_open(revoked))
+        assert is_open(other)
+        assert is_open(longest_silent)
+
+
 def test_a_full_house_answers_503_and_health(guarded: LookedAt, make: Make) -> None:  # noqa: F811  # a fixture
     token = make("consume")
     with ExitStack() as stack:
@@ -367,7 +392,7 @@ def test_a_full_house_answers_503_and_health(guarded: LookedAt, make: Make) -> N
 
 def test_ports_have_equal_shares() -> None:
     files = FileShares(900)
-    PortLimits(files, bool)
+    PortLimits(files, bool, bool)
     assert files.share == 900
-    PortLimits(files, bool)
+    PortLimits(files, bool, bool)
     assert files.share == 450

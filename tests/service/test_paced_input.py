@@ -31,7 +31,7 @@ class Client(Connection):
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         self.begun += 1
         if scope["path"] in ("/trusted", "/held"):
-            connection_of(scope).authorize()
+            connection_of(scope).authorize(None)
         if scope["path"] == "/held":
             connection_of(scope).hold(True)
             await receive()
@@ -43,7 +43,7 @@ class Client(Connection):
 
 @pytest.fixture
 async def limits() -> PortLimits:
-    return PortLimits(FileShares(math.inf), KNOWN.__contains__)
+    return PortLimits(FileShares(math.inf), KNOWN.__contains__, bool)
 
 
 async def turns_until(answered: int, *clients: Client) -> list[int]:
@@ -146,7 +146,7 @@ async def test_a_body_in_the_read_of_its_head_comes_before_an_early_answer(limit
 
 
 async def test_a_request_that_waits_for_its_turn_makes_room_after_silent_ones(limits: PortLimits) -> None:
-    limits = PortLimits(FileShares(MOST_IN_A_TURN + 2), bool)
+    limits = PortLimits(FileShares(MOST_IN_A_TURN + 2), bool, bool)
     strangers = [Client(limits) for _ in range(MOST_IN_A_TURN + 1)]
     for stranger in strangers:
         stranger.protocol.data_received(request("GET", "/a"))

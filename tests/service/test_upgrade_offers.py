@@ -99,7 +99,7 @@ class Connection:
         config = uvicorn.Config(self._app, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
         config.load()
         self._state = ServerState()
-        self.limits = PortLimits(FileShares(math.inf), bool) if limits is None else limits
+        self.limits = PortLimits(FileShares(math.inf), bool, bool) if limits is None else limits
         self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, limits=self.limits)
         self.protocol.connection_made(self.wire)
 

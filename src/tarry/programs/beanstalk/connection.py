@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from tarry.connections.background import failures
 from tarry.connections.faults import MEMORY_FULL
@@ -18,6 +18,9 @@ from tarry.errors import TarryError
 from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, BeanstalkCommand, ProtocolError, parse
 from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
 from tarry.programs.serving.connection_limits import Phase, PortLimits
+
+if TYPE_CHECKING:
+    from tarry.programs.serving.authorization import Credential
 
 logger = logging.getLogger("tarry.beanstalk")
 CRLF = b"\r\n"
@@ -55,8 +58,8 @@ class Connection(asyncio.Protocol):
         self.session: Session | None = None
         self.token: str | None = None
         """The token of its ``auth`` command."""
-        self.is_authorized = False
-        """Whether it has had a valid token, or a command that needs none."""
+        self.is_authorized, self.credential = False, cast("Credential | None", None)
+        """Whether it has had a token that is still valid, or a command that needs none; and the credential of that."""
         self.received = 0
         self._server = server
         self._max_job_size = max_job_size
@@ -116,7 +119,7 @@ class Connection(asyncio.Protocol):
     @property
     def phase(self) -> Phase:
         """Its phase. While it has reserved jobs it is not idle: they would be given back."""
-        if self.token is None and self._server.needs_token:
+        if not self.is_authorized and self._server.needs_token:
             return Phase.HEAD
         return Phase.ANSWER if self.is_busy or (self.session is not None and self.session.reserved) else Phase.IDLE
 

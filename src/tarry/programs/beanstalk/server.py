@@ -76,7 +76,7 @@ class BeanstalkServer:
         self.settings = settings
         self.state = ServerState(settings.max_job_size, lambda: self.sessions)
         self._app = app
-        self.limits = PortLimits(app.files, app.authorizer.knows_token)
+        self.limits = PortLimits(app.files, app.authorizer.knows_token, self._refusal_of)
         self._connections: dict[Connection, None] = {}
         self._tubes: dict[str, Tubes] = {}
         self._giving_back: set[asyncio.Task[None]] = set()
@@ -244,14 +244,19 @@ class BeanstalkServer:
             await connection.session.give_back()
             connection.session.end()
         connection.token = text
-        self._trust(connection)
+        self._trust(connection, credential)
         self._begin(connection, credential.namespace)
         return AUTHORIZED
 
-    def _trust(self, connection: Connection) -> None:
+    def _trust(self, connection: Connection, credential: Credential | None) -> None:
+        connection.credential = credential
         if not connection.is_authorized:
-            connection.is_authorized = True
-            self.limits.authorize(connection)
+            self.limits.authorize(connection, connection)
+
+    def _refusal_of(self, credential: Credential | None) -> NoToken | None:
+        """Why a command with this credential would be refused now."""
+        is_open = credential is None and self.settings.namespace is not None
+        return None if is_open else self._app.authorizer.refusal_of(credential)
 
     async def _authorize(self, connection: Connection, name: str) -> Credential | None:
         """The credential of a command, where it needs one. Raises ``NoToken`` or ``Forbidden``. A token's limits make the connection
@@ -261,10 +266,12 @@ class BeanstalkServer:
                 await self._app.authorizer.detect_first_token()
             if self.needs_token or connection.session is None:
                 raise NoToken
-            self._trust(connection)
+            self._trust(connection, None)
             return None
         async with connection.admission:
-            return await self._authorize_by_token(connection.token, name)
+            credential = await self._authorize_by_token(connection.token, name)
+        self._trust(connection, credential)
+        return credential
 
     async def _authorize_by_token(self, token: str, name: str) -> Credential:
         credential = await self._app.authorizer.authenticate(token)

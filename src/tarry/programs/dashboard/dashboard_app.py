@@ -210,7 +210,7 @@ class Dashboard:
                         request, 403, "You have no access to this dashboard", "Ask the people who run it for access."
                     )
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
-            connection_of(request.scope).authorize()
+            connection_of(request.scope).authorize(self.access.credential(cookies_of(request)))
             if act and role != "admin":
                 return self.error_page(
                     request, 403, MAY_NOT_ACT, "This needs a token of the scope admin, or the role admin."

@@ -271,7 +271,7 @@ class ServiceApp:
         scheme: str = request.scope.get("scheme", "http")
         request.namespace, request.credential = await self.authorizer.authorize(route, scheme, request.headers, query)
         if route.scopes:
-            connection_of(request.scope).authorize()
+            connection_of(request.scope).authorize(request.credential)
         if route.query_model is not None:
             request.query_model = (None if query else route.empty_query) or route.decode_query(query)
         elif query:

@@ -64,7 +64,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None, files: FileShar
         def capture_signals(self) -> Generator[None]:
             yield
 
-    limits = PortLimits(files or FileShares(), app.authorizer.knows_token)
+    limits = PortLimits(files or FileShares(), app.authorizer.knows_token, app.authorizer.refusal_of)
     protocol = partial(HTTPProtocol, limits=limits)
     config = uvicorn.Config(
         app,

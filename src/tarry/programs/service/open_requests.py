@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarry.programs.serving.connection_limits import EXTENSION, PortLimits
+
+if TYPE_CHECKING:
+    from tarry.programs.serving.authorization import Credential
 
 MOST_BEHIND = 64 << 10
 """How many bytes are read behind an open response."""
@@ -32,7 +35,9 @@ class OpenRequests(deque[Any]):
     _keeps_alive = True
     """Whether the newest may leave the connection open."""
     is_authorized = False
-    """Whether a request had a valid token, or was permitted where none is needed."""
+    """Whether a request had a token that is still valid, or was permitted where none is needed."""
+    credential: Credential | None
+    """Of the last such request."""
     on_authorized: Callable[[], None]
     refusal: Exception | None = None
     """The error that was answered in place of a response."""
@@ -67,11 +72,11 @@ class OpenRequests(deque[Any]):
         if not self.is_authorized:
             self._limits.note_stranger(self._connection, is_open=len(self) > 0)
 
-    def authorize(self) -> None:
+    def authorize(self, credential: Credential | None) -> None:
         """A request has a valid token, or is permitted where none is needed."""
+        self.credential = credential
         if not self.is_authorized:
-            self.is_authorized = True
-            self._limits.authorize(self._connection)
+            self._limits.authorize(self._connection, self)
             self.on_authorized()
 
     def abandon_broken(self, error: Exception) -> bool:

@@ -11,7 +11,7 @@ In every phase an answer of which nothing is read for 30 s, or for 3 s while the
 
 A port looks at all its connections once a second, and only while it has some: requests cost no timer. A look takes the time as an
 argument. The ports of a process have equal shares of its files. Where a share is used up, a new connection takes the place of
-another one: first of those that were never authorized, the one that was silent for longest, then the one whose request has been
+another one: first of those that were never authorized, or whose token was revoked since, the one that was silent for longest, then the one whose request has been
 open for longest; then of the authorized ones that are idle, the one that was silent for longest.
 """
 
@@ -21,11 +21,14 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.programs.serving.listener import max_file_number
 from tarry.programs.serving.problems import TooManyConnections, TooSlow
 from tarry.programs.serving.turns import Turns
+
+if TYPE_CHECKING:
+    from tarry.programs.serving.authorization import Credential
 
 HEAD_S = 10.0
 """How long a head may take, and a connection until its token where beanstalkd's clients need one."""
@@ -67,6 +70,14 @@ class PortConnection(Protocol):
         ...
 
 
+class Trusted(Protocol):
+    """A connection that is authorized, or the part of it that knows this."""
+
+    is_authorized: bool
+    credential: Credential | None
+    """Of its last permitted request; none where no token is needed."""
+
+
 class FileShares:
     """The files that the connections of a process may have, in equal shares for its ports."""
 
@@ -97,15 +108,20 @@ class _Seen:
 class PortLimits:
     """The connections of one port."""
 
-    def __init__(self, files: FileShares, knows_token: Callable[[str], bool]) -> None:
-        """``knows_token`` says whether a token that is shown is valid, without asking the server."""
+    def __init__(
+        self, files: FileShares, knows_token: Callable[[str], bool], is_refused: Callable[[Credential | None], object]
+    ) -> None:
+        """``knows_token`` says whether a token that is shown is valid, ``is_refused`` whether one that was valid is no longer; without
+        asking the server."""
         self.is_draining = False
-        self._files, self.knows_token = files, knows_token
+        self._files, self.knows_token, self._is_refused = files, knows_token, is_refused
         files.ports.append(self)
         self._seen: dict[PortConnection, _Seen] = {}
         self.turns = Turns()
         self._strangers: dict[bool, dict[PortConnection, None]] = {False: {}, True: {}}
-        """The connections that were never authorized, without and with an open request: the longest silent first."""
+        """The connections that are not authorized, without and with an open request: the longest silent first."""
+        self._trusted: dict[PortConnection, Trusted] = {}
+        """The others."""
         self._surplus: dict[PortConnection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._none_is_idle = False
@@ -134,13 +150,20 @@ class PortLimits:
         """The connection has ended."""
         self._seen.pop(connection, None)
         self._surplus.pop(connection, None)
-        self.authorize(connection)
+        self._trusted.pop(connection, None)
+        self._forget_stranger(connection)
         if not self._seen and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def authorize(self, connection: PortConnection) -> None:
-        """The connection has had a valid token, or a permitted request where none is needed."""
+    def authorize(self, connection: PortConnection, trusted: Trusted) -> None:
+        """The connection has had a valid token, or a permitted request where none is needed. It is trusted until that would be refused."""
+        self._forget_stranger(connection)
+        trusted.is_authorized = True
+        if connection in self._seen:
+            self._trusted[connection] = trusted
+
+    def _forget_stranger(self, connection: PortConnection) -> None:
         for strangers in self._strangers.values():
             strangers.pop(connection, None)
 
@@ -148,7 +171,7 @@ class PortLimits:
         """A connection that is not authorized has sent something, or its answer was sent; ``is_open``: a request is open, or waits
         for its turn."""
         if connection in self._seen and connection not in self._surplus:
-            self.authorize(connection)
+            self._forget_stranger(connection)
             self._strangers[is_open][connection] = None
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,8 +205,13 @@ class PortLimits:
         self.look(loop.time())
 
     def look(self, now: float) -> None:
-        """Ends the connections that take too long."""
+        """Ends the connections that take too long, and trusts those no longer whose token was revoked."""
         self._none_is_idle = False
+        for connection, trusted in list(self._trusted.items()):
+            if self._is_refused(trusted.credential):
+                trusted.is_authorized = False
+                del self._trusted[connection]
+                self.note_stranger(connection, is_open=False)
         for connection, seen in list(self._seen.items()):
             if self._lies_unread(connection, seen, now):
                 connection.transport.abort()
@@ -229,7 +257,7 @@ class ServedConnection:
     def hold(self, begins: bool) -> None:
         """The application begins to hold the request, or ends to: it waits, or streams."""
 
-    def authorize(self) -> None:
+    def authorize(self, credential: Credential | None) -> None:
         """The request has a valid token, or is permitted where none is needed."""
 
     def waits_for_a_body(self) -> bool:

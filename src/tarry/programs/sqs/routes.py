@@ -125,7 +125,7 @@ async def _check_signature(request: ServiceRequest, caller: SignedCaller, body: 
 async def _perform(
     request: ServiceRequest, caller: SignedCaller | None, action: str, given: dict[str, Any], *, strings_only: bool
 ) -> Any:
-    connection_of(request.scope).authorize()
+    connection_of(request.scope).authorize(request.credential)
     if action in UNSUPPORTED:
         raise SqsError("UnsupportedOperation", f"{action} is not supported by this service.")
     handler, model, _ = OPERATIONS[action]
