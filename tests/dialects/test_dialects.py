@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from typing import Any
 
 import httpx
@@ -82,6 +83,17 @@ def test_delay_controller_a_field_is_text_whatever_is_in_it(send: Speaks) -> Non
     )
     kind = {"content-type": "multipart/form-data; boundary=b"}
     assert "'id' is coded as 'base64'; send it as it is" in send("POST", "/delay/add", content=coded, headers=kind).text
+
+
+def test_delay_controller_a_body_that_is_nested_too_deeply_is_text(
+    send: Speaks, dialect_service: RunningService
+) -> None:
+    """It was added otherwise, and is handed out all the same."""
+    deep = b"[" * 9999 + b"]" * 9999
+    added = {"body_base64": b64encode(deep).decode(), "coded": True}
+    namespace = client_of(dialect_service, "delay_controller").namespace
+    assert send("POST", "/v1/topics/t/jobs", params={"namespace": namespace}, json=added).status_code == 201
+    assert send("GET", "/delay/pop", params={"topic": "t"}).json()["message"] == deep.decode()
 
 
 def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from sqs.conftest import boto, mounts
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.sqs.messages import ATTRIBUTES
+from tarry.programs.sqs.messages import ATTRIBUTES, WHOLE
 from tarry.programs.sqs.queues import NEVER
 from tarry.values.names import OwnTopic
 from tarry.verbs.codecs import JSON
@@ -354,3 +354,14 @@ def test_a_queue_is_purged(sqs: Any, queue: str) -> None:
     sqs.purge_queue(QueueUrl=queue)
     counts = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     assert [counts[name] for name in counts if name.startswith("ApproximateNumber")] == ["0", "0", "0"]
+
+
+@pytest.mark.parametrize("headers", [{}, {WHOLE: "1"}])
+def test_a_message_that_is_nested_too_deeply_does_not_keep_the_others(
+    sqs: Any, queue: str, running_service: RunningService, topic: Callable[[str], Any], headers: dict[str, str]
+) -> None:
+    deep = b"[" * 9999 + b"]" * 9999
+    running_service.run(topic("orders").add((deep, JSON), headers=headers))
+    sqs.send_message(QueueUrl=queue, MessageBody="tea")
+    found = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    assert [one["Body"] for one in found] == [deep.decode(), "tea"]

@@ -253,6 +253,12 @@ def test_a_handle_made_on_another_server_stays_there(valkey_url: str, namespace:
         ({"task": "remind", "args": {"user": 7, "colour": 1}}, "unknown field `colour`"),
         ({"args": {}}, "not a task: "),
         (7, "not a task: "),
+        (b'{"task":"\xff"}', "not a task: 'utf-8' codec"),
+        (
+            b'{"task":"remind","args":' + b"[" * 9999 + b"]" * 9999 + b"}",
+            "not a task: maximum recursion depth exceeded",
+        ),
+        (b'{"task":"remind","args":{"user":1,"text":"\xff"}}', "the arguments do not fit remind"),
     ],
 )
 def test_an_invalid_task_call_fails_with_a_reason(valkey_url: str, namespace: str, body: Any, reason: str) -> None:

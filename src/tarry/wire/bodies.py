@@ -89,7 +89,7 @@ def text_of(body: Body) -> str:
     if flag == JSON:
         try:
             decoded = msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
         else:
             return decoded if isinstance(decoded, str) else raw.decode()

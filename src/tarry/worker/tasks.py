@@ -360,7 +360,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
     def _decode_arguments(self, job: BaseJob[Any]) -> tuple[Any, Any]:
         try:
             decoded = self._arguments.decode(parse_envelope(job).args)
-        except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+        except _UNREADABLE as fault:
             raise BodyError(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
         found = {name: getattr(decoded, name) for name in decoded.__struct_fields__}
         bound = inspect.BoundArguments(
@@ -414,11 +414,13 @@ def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
     """The task name and the raw arguments of a job. Raises ``BodyError`` for a body that is not a task's."""
     try:
         return _ENVELOPE.decode(job.raw)
-    except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+    except _UNREADABLE as fault:
         raise BodyError(f"not a task: {fault}") from fault
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What bytes that are no JSON, or another, make of a decoder."""
 _encode = msgspec.json.Encoder().encode
 
 

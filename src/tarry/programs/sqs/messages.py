@@ -180,7 +180,7 @@ def decoded(job: AsyncJob[Body], headers: Mapping[str, str]) -> tuple[str, dict[
             text, attributes = text_of(job.body), _decode_attributes(headers.get(ATTRIBUTES, "{}"))
         check_attributes(attributes)  # others may write headers, too
         return text, attributes
-    except (msgspec.MsgspecError, UnicodeError, SqsError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, SqsError):
         return text_of(job.body), {}
 
 
