@@ -420,7 +420,7 @@ def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What bytes that are no JSON, or another, make of a decoder."""
+"""A decoder raises these for bytes that are no JSON, or another than is expected."""
 _encode = msgspec.json.Encoder().encode
 
 
