@@ -36,12 +36,12 @@ def test_a_waiting_caller_is_woken_when_the_job_is_finished(client: Client) -> N
     topic.add("tea", id="7")
     topic.add("coffee", id="8")
     with ThreadPoolExecutor() as pool:
-        found = pool.submit(topic.result, "7", wait=60)
+        found, job = pool.submit(topic.result, "7", wait=60), pool.submit(topic.get, "7", wait=60)
         until(lambda: subscribers(client, topic) == 1)
         jobs = {job.id: job for job in topic.pop_many(2)}
         topic.finish(jobs["8"], result="other")
         topic.finish(jobs["7"], result=42)
-        assert found.result(LONGEST_S) == 42
+        assert found.result(LONGEST_S) == job.result(LONGEST_S).result == 42
     until(lambda: subscribers(client, topic) == 0)
 
 

@@ -114,6 +114,7 @@ async def test_a_dead_job_has_no_result(adapter: Adapter, topic: Any) -> None:
     with pytest.raises(NoResult, match="no such cup") as refused:
         await topic.result("7", wait=60)
     assert refused.value.reason == "dead", "it does not wait"
+    assert (await topic.get("7", wait=60)).state == "dead", "nor does this"
 
 
 async def test_failed_attempts_are_kept_too(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -318,9 +318,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def get(self, id: str) -> JobInfo[T] | None:
-        """Returns the job as it is now, or ``None`` if it is unknown. A finished one is returned as long as it is kept, and no
-        other job has its id."""
+    def get(self, id: str, *, wait: Duration | None = 0) -> JobInfo[T] | None:
+        """Returns the job as it is now, or ``None`` if it is unknown; with ``wait`` as soon as it is finished or dead, or at the end of that
+        time. A finished one is returned as long as it is kept, and no other job has its id."""
+        if wait != 0:
+            return self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
         return (self.engine.run_view(self.verbs.get([id], True)))[0]
 
     def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
