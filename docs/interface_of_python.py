@@ -27,7 +27,7 @@ import tarry
 from tarry.values.other_words import OtherWord
 
 ROOT = Path(__file__).resolve().parent.parent
-FLOORS = set("__main__ clients connections core lua programs values verbs wire worker".split())
+FLOORS = set("__main__ clients connections core internal lua programs values verbs wire worker".split())
 """The inside: what CONTRIBUTING.md draws as layers."""
 CONSTRUCTORS = ("__init__", "__new__")
 NO_OPERATORS = set(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.job_values import BaseJob, HasReceipt, JobState, State, StateFilter
     from tarry.verbs.jobs.options import IfExists
     from tarry.verbs.jobs.stats import Lateness, LimitStatus
-    from tarry.verbs.workers import HeldJob, WorkerInfo, WorkerTopic
+    from tarry.verbs.workers import HeldJob, WorkerInfo, WorkerMode, WorkerTopic
 
 __all__ = [
     "AsyncGuard",
@@ -51,6 +51,7 @@ __all__ = [
     "State",
     "StateFilter",
     "WorkerInfo",
+    "WorkerMode",
     "WorkerTopic",
 ]
 _NAMES_BY_MODULE = {
@@ -67,7 +68,7 @@ _NAMES_BY_MODULE = {
     "verbs.jobs.job_values": "BaseJob HasReceipt JobState State StateFilter",
     "verbs.jobs.options": "IfExists",
     "verbs.jobs.stats": "Lateness LimitStatus",
-    "verbs.workers": "HeldJob WorkerInfo WorkerTopic",
+    "verbs.workers": "HeldJob WorkerInfo WorkerMode WorkerTopic",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 

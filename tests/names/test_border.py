@@ -28,6 +28,7 @@ BY_RIGHT = (
     "tarry.errors",
     "tarry.types",
     "tarry.redisson",
+    "tarry.internal",
     "tarry.wire",
     "tarry.programs",
     "tarry.celery",

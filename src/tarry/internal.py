@@ -1,0 +1,147 @@
+"""tarry.internal: names of the library for tarry's own programs, besides the public ones. Tarry promises none of them.
+
+The service, the dashboard, the command line, the doors for clients of SQS and beanstalkd, and the integrations with Celery, Django and
+OpenTelemetry import public names, `tarry.wire` where they speak HTTP, `tarry.programs.serving`, and this module; nothing else. Two of
+them need each name; a name that one needs is moved into it, or made public (decision 0114).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tarry import values
+
+if TYPE_CHECKING:
+    from tarry.clients.handle_verbs import server_verbs
+    from tarry.clients.inside import (
+        AsyncServer,
+        address_of,
+        ask_server,
+        ask_servers,
+        on_behalf_of,
+        perform,
+        perform_view,
+        register_topic,
+        replaying,
+    )
+    from tarry.connections import faults, fitness, health
+    from tarry.connections.background import failures, supervise_task
+    from tarry.connections.resp import raise_faults
+    from tarry.core.flows import gather
+    from tarry.core.patience import RetryDelay
+    from tarry.core.requests import Command, Flow, flow_of
+    from tarry.values import keys, names, printable
+    from tarry.values.durations import MILLISECOND, SECOND, as_datetime, duration_us, moment_us
+    from tarry.verbs import tokens
+    from tarry.verbs.codecs import JSON, RAW
+    from tarry.verbs.jobs import filter_counts, job_values, records, views
+    from tarry.verbs.jobs.dead_groups import JobSearch, task_call
+    from tarry.verbs.jobs.options import JobOptions
+    from tarry.verbs.jobs.stats import DueSoon
+    from tarry.verbs.locks import lock_scripts
+    from tarry.verbs.redisson.delayed import transfer
+    from tarry.worker import log_setup, parent_messages, reload, worker_process
+    from tarry.worker.signals import handle_signals
+    from tarry.worker.tasks import parse_envelope
+    from tarry.worker.worker import override
+
+__all__ = [
+    "JSON",  # the codec byte of a body that is JSON
+    "MILLISECOND",  # a millisecond in microseconds
+    "RAW",  # the codec of a body that is bytes
+    "SECOND",  # a second in microseconds, the unit of all moments
+    "AsyncServer",  # a server, as `ask_servers` gives it to awaited code
+    "Command",  # one command of the server, where no verb reads what a page shows
+    "DueSoon",  # the jobs that are due next, for forecasts
+    "Flow",  # an operation of several steps, as a type
+    "JobOptions",  # the options of an add as one value, for programs that pass them on
+    "JobSearch",  # a search as one value, for programs that pass it on
+    "RetryDelay",  # pauses between tries, longer and longer
+    "address_of",  # where a client's servers are, to tell people
+    "as_datetime",  # microseconds since 1970 as a moment
+    "ask_server",  # asks one server after the other, for a page of a scan
+    "ask_servers",  # asks each server behind a client, for what is said about servers
+    "duration_us",  # a duration as people write it, in microseconds
+    "failures",  # where work in the background of this process reports what it raised
+    "faults",  # what a server refuses, where a program goes on without it, or has its own words for it
+    "filter_counts",  # counts that no handle has: of a window, of a priority
+    "fitness",  # what to ask a server, and how its answers are read
+    "flow_of",  # a request as a flow, for `gather`
+    "gather",  # several operations in one round trip
+    "handle_signals",  # SIGTERM and SIGINT for a process with a loop
+    "health",  # judges a server by what it says of itself
+    "job_values",  # what a stored job has besides its public properties: its nonce, its body as it is stored
+    "keys",  # the keys of topics, queues and namespaces, for what no verb reads
+    "lock_scripts",  # finds locks by a scan
+    "log_setup",  # the logs of a worker process
+    "moment_us",  # a moment as microseconds since 1970
+    "names",  # which names are allowed, and how ids are made
+    "on_behalf_of",  # a topic with a holder or ids of the caller's, who is another program's client
+    "override",  # what a command line says instead of a worker's arguments
+    "parent_messages",  # exit codes, and what a worker process is told by its environment
+    "parse_envelope",  # the name of a job's task, as the worker reads it
+    "perform",  # performs what a verb returned; a handle has no method for these
+    "perform_view",  # the same for what is only shown: it may come from a replica
+    "printable",  # text in which nothing controls a terminal, and log lines of it
+    "raise_faults",  # the replies of a server, or its error
+    "records",  # bounds of what a job may store, for documents and other protocols
+    "register_topic",  # puts a topic into the list of known ones, before jobs that no handle adds
+    "reload",  # restarts a worker when a file changes
+    "replaying",  # a handle whose scripts run as replays, for a request that was perhaps carried out before
+    "server_verbs",  # the verbs of a topic as scripts, for those that no handle has
+    "supervise_task",  # keeps a task going, whatever it raises
+    "task_call",  # the task of a job and its arguments, if its body is a task's
+    "tokens",  # the table of tokens of a service
+    "transfer",  # moves elements of a queue that is shared with Java, and gives them back
+    "views",  # what is read of a topic without a handle: whether it is known, where a page begins
+    "worker_process",  # runs a worker's processes
+]
+_NAMES_BY_MODULE = {
+    "clients.handle_verbs": "server_verbs",
+    "clients.inside": "AsyncServer address_of ask_server ask_servers on_behalf_of perform perform_view register_topic replaying",
+    "connections.background": "failures supervise_task",
+    "connections.resp": "raise_faults",
+    "core.flows": "gather",
+    "core.patience": "RetryDelay",
+    "core.requests": "Command Flow flow_of",
+    "values.durations": "MILLISECOND SECOND as_datetime duration_us moment_us",
+    "verbs.codecs": "JSON RAW",
+    "verbs.jobs.dead_groups": "JobSearch task_call",
+    "verbs.jobs.options": "JobOptions",
+    "verbs.jobs.stats": "DueSoon",
+    "worker.signals": "handle_signals",
+    "worker.tasks": "parse_envelope",
+    "worker.worker": "override",
+}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+_MODULES = {
+    "faults": "connections.faults",
+    "filter_counts": "verbs.jobs.filter_counts",
+    "fitness": "connections.fitness",
+    "health": "connections.health",
+    "job_values": "verbs.jobs.job_values",
+    "keys": "values.keys",
+    "lock_scripts": "verbs.locks.lock_scripts",
+    "log_setup": "worker.log_setup",
+    "names": "values.names",
+    "parent_messages": "worker.parent_messages",
+    "printable": "values.printable",
+    "records": "verbs.jobs.records",
+    "reload": "worker.reload",
+    "tokens": "verbs.tokens",
+    "transfer": "verbs.redisson.delayed.transfer",
+    "views": "verbs.jobs.views",
+    "worker_process": "worker.worker_process",
+}
+
+
+if not TYPE_CHECKING:  # a type checker refuses unknown names
+
+    def __getattr__(name: str) -> object:
+        """Imports a name when it is first used."""
+        if name in _MODULES:
+            return import_module(f"tarry.{_MODULES[name]}")
+        return values.find_name(__name__, _MODULE_OF, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
