@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -72,8 +73,8 @@ class Connection:
         self._writer = writer
 
     @classmethod
-    async def to(cls, port: int) -> Connection:
-        return cls(*await asyncio.open_connection("127.0.0.1", port))
+    async def to(cls, port: int, trust: ssl.SSLContext | None = None) -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=trust))
 
     async def ask(self, request: bytes) -> bytes:
         """Sends a request and returns the body of the response. An error status ends the bench."""
