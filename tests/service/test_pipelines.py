@@ -15,7 +15,7 @@ class Busy(Connection):
     """A service that answers ``/busy`` when its client has gone. It needs no token."""
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
-        connection_of(scope).authorize()
+        connection_of(scope).authorize(None)
         if scope["path"] == "/busy":
             while (await receive())["type"] != "http.disconnect":
                 pass
