@@ -66,6 +66,17 @@ def bad_handle_of_entry(handle: str) -> SqsError:
     return SqsError("ReceiptHandleIsInvalid", told)
 
 
+def too_long(action: str, size: int, most: int) -> SqsError:
+    """Of at least so many bytes, where an operation takes less."""
+    if action == "SendMessage":
+        told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
+        return SqsError("InvalidParameterValue", told)
+    if action == "SendMessageBatch":
+        told = f"Batch requests cannot be longer than {most} bytes. You have sent at least {size} bytes."
+        return SqsError("BatchRequestTooLong", told)
+    return SqsError("RequestEntityTooLarge", f"The request has more than {most} bytes of messages.", 413)
+
+
 def unknown_queue() -> SqsError:
     return SqsError("QueueDoesNotExist", "The specified queue does not exist.")
 

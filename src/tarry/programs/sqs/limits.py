@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tarry.programs.sqs.faults import SqsError
+from tarry.programs.sqs.faults import SqsError, too_long
 from tarry.programs.sqs.queues import MOST_BYTES
 
 MOST_ON_THE_WIRE = 6 * MOST_BYTES + (1 << 19)
@@ -70,18 +70,8 @@ class Steps:
 
 def check_decoded(size: int, action: str = "") -> None:
     """Raises ``SqsError`` for more than a request may have: AWS's own where it sends messages."""
-    if size <= MOST_DECODED:
-        return
-    if action == "SendMessage":
-        raise SqsError("InvalidParameterValue", told_too_long(MOST_BYTES))
-    if action == "SendMessageBatch":
-        told = f"Batch requests cannot be longer than {MOST_BYTES} bytes. You have sent at least {size} bytes."
-        raise SqsError("BatchRequestTooLong", told)
-    raise SqsError("RequestEntityTooLarge", f"The request has more than {MOST_BYTES} bytes of messages.", 413)
-
-
-def told_too_long(most: int) -> str:
-    return f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
+    if size > MOST_DECODED:
+        raise too_long(action, size, MOST_BYTES)
 
 
 async def count(body: bytes, byte: bytes) -> int:

@@ -17,8 +17,16 @@ from msgspec import Meta, Struct
 
 from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput, StaleReceipt
-from tarry.programs.sqs import limits, messages
-from tarry.programs.sqs.faults import SqsError, bad_handle, bad_handle_of_entry, fault_of, invalid, unknown_queue
+from tarry.programs.sqs import messages
+from tarry.programs.sqs.faults import (
+    SqsError,
+    bad_handle,
+    bad_handle_of_entry,
+    fault_of,
+    invalid,
+    too_long,
+    unknown_queue,
+)
 from tarry.programs.sqs.messages import AttributeValue
 from tarry.programs.sqs.queues import (
     LONGEST_DELAY_S,
@@ -327,8 +335,8 @@ def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoin
     messages.check_text(text)
     messages.check_attributes(attributes)
     size = messages.size_of(text, attributes)
-    if size > queue.number("MaximumMessageSize"):
-        raise SqsError("InvalidParameterValue", limits.told_too_long(queue.number("MaximumMessageSize")))
+    if size > (most := queue.number("MaximumMessageSize")):
+        raise too_long("SendMessage", size, most)
     if message.message_deduplication_id is not None:
         told = "The request include parameter that is not valid for this queue type"
         raise invalid("MessageDeduplicationId", message.message_deduplication_id, told)
@@ -377,8 +385,7 @@ async def send_message_batch(call: Call, params: Entries) -> Answer:
         except SqsError as fault:
             failed.append(fault.entry(id))
     if size > MOST_BYTES:
-        told = f"Batch requests cannot be longer than {MOST_BYTES} bytes. You have sent {size} bytes."
-        raise SqsError("BatchRequestTooLong", told)
+        raise too_long("SendMessageBatch", size, MOST_BYTES)
     if outgoing:
         await _add(call, queue, [one for _, one in outgoing])
     return {"Successful": [{"Id": id, **one.answer} for id, one in outgoing], "Failed": failed}
