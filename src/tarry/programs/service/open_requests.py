@@ -81,16 +81,12 @@ class OpenRequests(deque[Any]):
 
     def abandon_broken(self, error: Exception) -> bool:
         """Whether the error in a body can be answered in place of the only request's response, which then is not sent."""
-        if len(self) != 1 or not self[-1].more_body or self[-1].response_started:
+        if not self.waits_for_a_body() or self[-1].response_started:
             return False
         self.refusal = error
         self.tell_gone()
         self.clear()
         return True
-
-    def lack_a_body(self) -> bool:
-        """Whether the rest of a body is still to come: the newest one's."""
-        return len(self) > 0 and bool(self[-1].more_body)
 
     def waits_for_a_body(self) -> bool:
         """Whether one request is open, and its body is still to come."""

@@ -115,7 +115,7 @@ class HTTPProtocol(HttpToolsProtocol):
             self._open.is_last, self._refusal = True, error
             if not self._open or self._open.abandon_broken(error):
                 self._end()
-            elif self._open.is_held or self._open.lack_a_body():
+            elif self._open.is_held or self._open[-1].more_body:
                 self._open.leave()
 
     def _end(self) -> None:
@@ -133,7 +133,7 @@ class HTTPProtocol(HttpToolsProtocol):
     def phase(self) -> Phase:
         """Its phase. It waits for the rest of a body only while the service wants it."""
         if self._open and not self.transport.is_closing():
-            wants_more = self._open.lack_a_body() and not self._open.is_held and not self.flow.read_paused
+            wants_more = self._open.waits_for_a_body() and not self._open.is_held and not self.flow.read_paused
             return Phase.BODY if wants_more else Phase.ANSWER
         is_over = self._open.is_last or self.transport.is_closing()
         return Phase.LAST if is_over else Phase.HEAD if self._head_size or self._open.has_had_none else Phase.IDLE
