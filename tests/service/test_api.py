@@ -395,3 +395,23 @@ def test_a_batch_shares_one_idempotency_key(api: Api) -> None:
     again = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})
     assert again.json() == first.json()
     assert api.get("/v1/topics/orders/stats")["delayed"] == 3
+
+
+def test_many_jobs_are_answered_in_the_order_of_their_ids(api: Api) -> None:
+    jobs = [{"body": number, "id": str(number)} for number in range(50)]
+    api.post(MANY + "/add", {"jobs": jobs})
+    ids = ["7", "none", *[str(number) for number in reversed(range(50))], "7"]
+    found = api.post(MANY + "/get", {"ids": ids})["jobs"]
+    assert [job and job["id"] for job in found] == ["7", None, *ids[2:]]
+
+
+def test_the_bodies_of_one_answer_are_limited(api: Api) -> None:
+    """Also of one job that is asked for a thousand times: the server would read and send a GB."""
+    add(api, "x" * 1_000_000, id="large")
+    add(api, "x" * 1_000_000, id="other")
+    assert len(api.post(MANY + "/get", {"ids": ["large", "other", "large"]})["jobs"]) == 3
+    answer = api("POST", MANY + "/get", {"ids": ["large", "other"] * 500})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        400,
+        "ids: the bodies of these jobs have more than 64 MiB; ask for fewer at a time.",
+    )

@@ -11,6 +11,7 @@ many            each job's nonce and id are made of the key and the job's positi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,10 @@ table = RouteTable("jobs")
 many = RouteTable("many")
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
+MOST_BYTES = 64 << 20
+"""The bodies of the jobs in one answer have at most so many bytes, also of a job that is asked for several times."""
+READ_FIRST, STEP_BYTES = 16, 4 << 20
+"""So many jobs are read first, and then as many as have about so many bytes."""
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is foreign content: no browser may run it in the origin of this service."""
 
@@ -216,8 +221,29 @@ async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
 
 @many.handles(by_id.GET_MANY)
 async def get_many(request: ServiceRequest) -> list[JobInfo[bodies.Body] | None]:
-    """Jobs as they are now."""
-    return await request.topic.get_many(request.payload.ids)
+    """Jobs as they are now. The bodies of one answer have 64 MiB at most."""
+    found: dict[str, JobInfo[bodies.Body] | None] = {}
+    times, size, step = Counter(request.payload.ids), 0, READ_FIRST
+    ids = list(times)
+    while len(found) < len(ids):
+        some = ids[len(found) : len(found) + step]
+        for id, job in zip(some, await request.topic.get_many(some), strict=True):
+            found[id] = job
+            size += times[id] * _size(job)
+        if size > MOST_BYTES:
+            raise BadInput(
+                f"ids: the bodies of these jobs have more than {MOST_BYTES >> 20} MiB; ask for fewer at a time."
+            )
+        step = max(STEP_BYTES * len(found) // max(size, 1), READ_FIRST)
+    return [found[id] for id in request.payload.ids]
+
+
+def _size(job: JobInfo[bodies.Body] | None) -> int:
+    """The bytes of a job's body; none if its record is damaged."""
+    try:
+        return 0 if job is None else len(job.raw)
+    except BodyError:
+        return 0
 
 
 @table.handles(by_id.BODY)
