@@ -24,10 +24,10 @@ def celery_relay(
     import asyncio
     import logging
 
-    from tarry.values.printable import TextFormatter
+    from tarry.internal import printable
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(TextFormatter())
+    handler.setFormatter(printable.TextFormatter())
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
     relay = _load_relay(session, app)
     session.print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")

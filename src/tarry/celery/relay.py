@@ -33,9 +33,8 @@ from tarry.celery.delayed_messages import (
     seconds_until,
     waiting_tasks,
 )
-from tarry.connections.background import supervise_task
-from tarry.core.patience import RetryDelay
 from tarry.errors import StaleReceipt, TarryError
+from tarry.internal import RetryDelay, supervise_task
 
 BATCH = 32
 """So many messages wait for ``TTR_S`` when a relay is killed, and may be repeated at RabbitMQ; more would save calls."""
