@@ -25,9 +25,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.blocking.client import Client
-    from tarry.worker.worker import Worker
+    from tarry import AsyncClient, Client, Worker
 
     worker: Worker
     """The project's worker, made from ``settings.TARRY``."""

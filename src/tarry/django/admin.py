@@ -29,18 +29,11 @@ from django.http import Http404, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path
 
-from tarry.clients.blocking.topic import Topic
-from tarry.clients.handle_verbs import server_verbs
-from tarry.core.flows import gather
-from tarry.core.requests import flow_of
+from tarry import JobInfo, Schedule, Stats, Topic
 from tarry.django import client
 from tarry.django.models import AdminTopic
 from tarry.errors import BadInput, BodyError, TarryError
-from tarry.verbs.jobs.dead_groups import task_of
-from tarry.verbs.jobs.job_values import JobInfo
-from tarry.verbs.jobs.schedule_info import Schedule
-from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.jobs.views import is_known
+from tarry.internal import flow_of, gather, perform, perform_view, server_verbs, task_call, views
 
 TOPICS_SHOWN, JOBS_SHOWN, SCHEDULES_SHOWN, GROUPS_AT_ONCE = 100, 100, 100, 1000
 STATES = ("dead", "retrying", "delayed", "ready", "reserved", "finished")
@@ -192,7 +185,7 @@ def _report(request: AdminRequest, fault: TarryError) -> int:
 def _read_stats(names: Sequence[str]) -> list[Stats]:
     """The counts of some topics, in one pipeline."""
     topics = [client().topic(name) for name in names]
-    return client().engine.run_view(gather([flow_of(server_verbs(topic).stats()) for topic in topics]))
+    return perform_view(client(), gather([flow_of(server_verbs(topic).stats()) for topic in topics]))
 
 
 def _known_topic(name: str) -> Topic[Any]:
@@ -201,7 +194,7 @@ def _known_topic(name: str) -> Topic[Any]:
         topic: Topic[Any] = client().topic(name)
     except BadInput as fault:
         raise Http404(str(fault)) from fault
-    if not client().engine.run(is_known(topic.verbs.context.keys)):
+    if not perform(client(), views.is_known(topic.verbs.context.keys)):
         raise Http404(f"Nothing was ever added to the topic {name}.")
     return topic
 
@@ -244,7 +237,8 @@ def _next_first(one: Schedule) -> tuple[Any, ...]:
 def _shown(job: JobInfo[Any]) -> dict[str, Any]:
     """A job as the page shows it. A job whose record is damaged has no task."""
     try:
-        task = task_of(job)
+        call = task_call(job)
+        task = "" if call is None else call.task
     except BodyError as fault:
         task = f"(unreadable: {fault})"
     return {

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
 
+from tarry import Worker
 from tarry.errors import BadInput
-from tarry.verbs.jobs.job_values import BaseJob
-from tarry.worker.worker import Worker
+from tarry.types import BaseJob
 
 Job = BaseJob[Any]
 SETTINGS = ("NAME", "URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "WARN_BLOCKED_AFTER")

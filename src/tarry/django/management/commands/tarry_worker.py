@@ -12,9 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.worker import log_setup, parent_messages, reload
-from tarry.worker import worker_process as process
-from tarry.worker.worker import override
+from tarry.internal import log_setup, override, parent_messages, reload
+from tarry.internal import worker_process as process
 
 
 class Command(BaseCommand):
