@@ -28,11 +28,10 @@ try:
 except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
-from tarry import __version__
-from tarry.verbs.jobs.job_values import BaseJob
-from tarry.worker.registry import Registry, has_tasks
-from tarry.worker.tasks import parse_envelope
-from tarry.worker.verdicts import Bury, JobDied, Snooze
+from tarry import Bury, JobDied, Registry, Snooze, __version__
+from tarry.internal import parse_envelope
+from tarry.types import BaseJob
+from tarry.worker.registry import has_tasks
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048
