@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.awaited.job import AsyncJob
+from tarry import AsyncClient, AsyncJob, Worker
 from tarry.errors import Unavailable
 from tarry.programs.demo.work_log import LogLine, LogReader, WorkLog
-from tarry.values.durations import Duration
-from tarry.worker import Worker
+from tarry.types import Duration
 
 TOPIC = "orders"
 WORK_S = 0.02

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tarry.clients.awaited.client import AsyncClient
+from tarry import AsyncClient
 from tarry.programs.demo.demo_workers import DemoWorker
 from tarry.programs.demo.story import Order, Story, namespace, read_orders
 from tarry.programs.demo.summary import Summary

@@ -19,16 +19,12 @@ from pathlib import Path
 
 import msgspec
 
-from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.awaited.topic import AsyncTopic
-from tarry.core.requests import Command
+from tarry import AsyncClient, AsyncTopic, NewJob
 from tarry.errors import BadInput
+from tarry.internal import Command, keys, moment_us, perform
 from tarry.programs.demo.demo_workers import TOPIC, TTR_S, DemoWorker
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
-from tarry.values import keys
-from tarry.values.durations import moment_us
-from tarry.verbs.jobs.job_values import State
-from tarry.verbs.jobs.options import NewJob
+from tarry.types import State
 
 KILL_AT = 0.4
 """When worker 1 is killed, as a fraction of the time."""
@@ -162,7 +158,7 @@ class Story:
         topic_keys = keys.topic_keys(namespace, TOPIC)
         topic = dict.fromkeys(keys.keys_of_parts((*keys.DELETING_PARTS, *keys.POPPING_PARTS))(topic_keys))
         for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
-            await self._client.engine.run(Command((b"UNLINK", key), int))
+            await perform(self._client, Command((b"UNLINK", key), int))
 
 
 def _paid_s(order: Order) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tarry.programs.demo.work_log import LogLine
-from tarry.verbs.jobs.job_values import State
+from tarry.types import State
 
 IN_TIME: tuple[State, ...] = ("delayed", "ready")
 """The answers of delete when no worker had the order yet: the payment was in time."""

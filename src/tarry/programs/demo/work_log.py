@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tarry.clients.awaited.job import AsyncJob
-from tarry.values.durations import moment_us
+from tarry import AsyncJob
+from tarry.internal import moment_us
 
 LogEvent = Literal["ready", "taken", "closed", "left"]
 
