@@ -15,7 +15,7 @@ import tarry
 from conformance import jobs
 from conformance.cli import Cli
 from conformance.environment import Environment, perform
-from tarry.programs.testing.clocks import TestClock
+from tarry.testing import TestClock
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 

@@ -1,1 +1,1 @@
-"""The pytest plugin for users' tests, with test clocks that also run workers."""
+"""The pytest plugin for users' tests."""

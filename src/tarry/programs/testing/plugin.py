@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tarry.clients.testing import TestAsyncClient, TestClient
-    from tarry.programs.testing.clocks import TestAsyncClock, TestClock
+    from tarry.testing import TestAsyncClient, TestAsyncClock, TestClient, TestClock
 
 _numbers = count(1)
 
@@ -25,16 +24,16 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def tarry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a private server for this session; a client that you make for it uses real time."""
-    from tarry.connections.embedded.shared_server import TEST_OPTIONS, join_server
+    from tarry.testing import start_server
 
-    with join_server(tmp_path_factory.mktemp("tarry"), linger_s=0, options=TEST_OPTIONS) as share:
-        yield share.url
+    with start_server(tmp_path_factory.mktemp("tarry")) as url:
+        yield url
 
 
 @pytest.fixture
 def tarry_clock(tarry_url: str) -> Iterator[TestClock]:
     """A test clock. Advancing it runs the due jobs of the workers that are attached."""
-    from tarry.programs.testing.clocks import TestClock
+    from tarry.testing import TestClock
 
     clock = TestClock(tarry_url, f"test-{next(_numbers)}")
     yield clock
@@ -44,7 +43,7 @@ def tarry_clock(tarry_url: str) -> Iterator[TestClock]:
 @pytest.fixture
 def tarry_async_clock(tarry_clock: TestClock) -> TestAsyncClock:
     """The same clock as ``tarry_clock``, awaited."""
-    from tarry.programs.testing.clocks import TestAsyncClock
+    from tarry.testing import TestAsyncClock
 
     return TestAsyncClock(tarry_clock)
 
@@ -58,6 +57,6 @@ def tarry_client(tarry_clock: TestClock) -> TestClient:
 @pytest.fixture
 def tarry_async_client(tarry_url: str, tarry_clock: TestClock) -> TestAsyncClient:
     """The same, awaited. It is closed when the test's event loop ends."""
-    from tarry.clients.testing import TestAsyncClient
+    from tarry.testing import TestAsyncClient
 
     return TestAsyncClient(tarry_url, tarry_clock, namespace=tarry_clock.client.namespace)
