@@ -22,6 +22,7 @@ OTHERS = {
     "bury": {
         "errors.py",  # its docstring explains the verb
         "lua/topic/pop.lua",  # includes lua/lib/bury.lua
+        "lua/lib/take_jobs.lua",
         "lua/topic/release.lua",
         "lua/topic/release_holder.lua",
         "verbs/jobs/job_values.py",  # names lua/lib/bury.lua

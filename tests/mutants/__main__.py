@@ -184,11 +184,8 @@ class Tree:
         if not lib:
             return {name}
         include = re.compile(rf"^-- include .*(?<![\w/]){f'{folder}/{part}'.removeprefix('/')}(?![\w/])", re.M)
-        return {
-            str(path.relative_to(lua).with_suffix(""))
-            for path in lua.rglob("*.lua")
-            if include.search(path.read_text("utf-8"))
-        }
+        paths = [path for path in lua.rglob("*.lua") if include.search(path.read_text("utf-8"))]
+        return {script for path in paths for script in self._including(path.relative_to(lua.parent).as_posix())}
 
 
 def record() -> None:

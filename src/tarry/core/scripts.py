@@ -68,7 +68,7 @@ class Script:
         self.name = name
         #: what returns the keys that a topic's script gets
         self.keys_for = keys_of_parts(keys)
-        self.source = _INCLUDE.sub(lambda match: "\n".join(map(_include, match[1].split())), raw).encode()
+        self.source = _assembled(raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
         self.read_only = read_only
@@ -99,6 +99,11 @@ def _source_of(name: str) -> str:
     return source.decode()
 
 
+def _assembled(text: str) -> str:
+    """With the shared parts, and theirs, in place of the lines that name them."""
+    return _INCLUDE.sub(lambda match: "\n".join(map(_include, match[1].split())), text)
+
+
 def _include(name: str) -> str:
     folder, _, part = name.rpartition("/")
-    return _source_of(f"{folder}/lib/{part}" if folder else f"lib/{part}")
+    return _assembled(_source_of(f"{folder}/lib/{part}" if folder else f"lib/{part}"))

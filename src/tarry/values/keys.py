@@ -116,7 +116,7 @@ TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake
 RETRYING_PARTS = (*TOPIC_PARTS, "retrying", "attempts")
 PRIORITY_PARTS = ("priority1", "priority2", "priority3")
 WAITING_PARTS = (*RETRYING_PARTS, *PRIORITY_PARTS)
-POPPING_PARTS = (*WAITING_PARTS, "minutes")
+POPPING_PARTS = (*TOPIC_PARTS, "attempts", *PRIORITY_PARTS, "minutes")
 DEPARTING_PARTS = (*WAITING_PARTS, "leaving")
 LATER_PARTS = ("due", "jobs")
 SOON_PARTS = ("due", "reserved", "jobs", "meta", "watch", "wake", "relay")
@@ -133,7 +133,7 @@ SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 FURTHER_PARTS = (
-    *POPPING_PARTS[len(TOPIC_PARTS) :], *HISTORY_PARTS, "stale", "cancelled", "leaving", "arrived",
+    *WAITING_PARTS[len(TOPIC_PARTS) :], "minutes", *HISTORY_PARTS, "stale", "cancelled", "leaving", "arrived",
     *MOVING_PARTS[len(TOPIC_PARTS) :],
 )  # fmt: skip
 

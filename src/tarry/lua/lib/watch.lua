@@ -9,34 +9,21 @@
 
 local GRACE, ROUND = 1000000, 10000000
 
--- The next moment at which a job can be handed out, or nil. While the topic is paused, not before the end of the pause; while
--- the rate allows none, not before it does; at the concurrency limit, not before a reservation runs out (other freed places
--- send a token).
-local function earliest(paused, next_schedule, rate_allows_at, at_concurrency_limit)
-  local next_due = not at_concurrency_limit and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-  local next_expiry = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
-  local first = next_schedule
-  if next_due or next_expiry then
-    local ready = math.max(math.min(tonumber(next_due or next_expiry), tonumber(next_expiry or next_due)), rate_allows_at)
-    first = next_schedule and math.min(next_schedule, ready) or ready
-  end
-  return first and math.max(first, paused)
-end
-
-local function set_token(list, wanted)
-  if not wanted then
-    redis.call('DEL', list)
-  elseif redis.call('LLEN', list) == 0 then
-    redis.call('RPUSH', list, '1')
-  end
-end
-
--- Answers the caller's alarm (when to pop next) and its seat (1, 2 or 0: none). The further arguments are those of
--- `handout_limits`.
-local function update_watch(waiter, keeps_waiting, ...)
+-- Answers the caller's alarm (when to pop next) and its seat (1, 2 or 0: none). The arguments from `paused` on are those of
+-- `handout_limits`; `next_due` and `next_end` are the first moments of `due` and `reserved`, if the script knows them.
+--
+-- `next` is when a job can be handed out: while the topic is paused, not before the end of the pause; while the rate allows none, not
+-- before it does; at the concurrency limit, not before a reservation runs out (other freed places send a token).
+local function update_watch(
+  waiter, keeps_waiting, paused, next_schedule, rate_allows_at, at_concurrency_limit, next_due, next_end
+)
   if waiter ~= '' then redis.call('ZREM', watch, waiter) end
-  local next = earliest(...)
-  if not next or next > now + HORIZON then
+  local never = math.huge
+  if at_concurrency_limit then next_due = never end
+  next_due = tonumber(next_due or redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or never)
+  next_end = tonumber(next_end or redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or never)
+  local next = math.max(paused, math.min(next_schedule or never, math.max(math.min(next_due, next_end), rate_allows_at)))
+  if next > now + HORIZON then
     redis.call('DEL', watch, wake, relay)
     return now + ROUND, 0
   end
@@ -59,6 +46,13 @@ local function update_watch(waiter, keeps_waiting, ...)
     taken = taken + 1
   end
   if first_seat_in_time or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- both tokens are there already
+    local function set_token(list, wanted)
+      if not wanted then
+        redis.call('DEL', list)
+      elseif redis.call('LLEN', list) == 0 then
+        redis.call('RPUSH', list, '1')
+      end
+    end
     set_token(wake, not first_seat_in_time)
     set_token(relay, taken < 2)
   end

@@ -7,7 +7,6 @@ local clock, id, states, ttr, holder = unpack(ARGV)
 -- include clock job run count flags place limits handout_limits watch priorities
 
 local DEFAULT_TTR, DEFAULT_LIMIT = 60000000, 20
-local LARGEST_RECEIPT = 9007199254740990  -- one more is still exact
 local state, at = place_of(id)
 if not state or not string.find(states, state, 1, true) then return false end
 local value = redis.call('HGET', jobs, id)
@@ -27,9 +26,7 @@ local limit = own_limit > 0 and own_limit or tonumber(set[3] or DEFAULT_LIMIT)
 if limit == NO_LIMIT then limit = 0 end
 local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr)
 if time == 0 then time = tonumber(set[2] or DEFAULT_TTR) end
-local last = tonumber(set[1] or 0) or 0
-if not (last <= LARGEST_RECEIPT and last % 1 == 0) then last = 0 end  -- damaged: the next one is of now
-local receipt = math.max(last + 1, now)
+-- include next_receipt
 redis.call('ZADD', reserved, text(now + time), id)
 redis.call('HSET', runs, id, pack_run(attempt + 1, limit, receipt, first, holder, fault))
 redis.call('HSET', meta, 'last', text(receipt))

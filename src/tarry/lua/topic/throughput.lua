@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, minutes = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, attempts, priority1, priority2, priority3, minutes = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- The totals of the topic, and what they were at the first pop of each minute of the last day, and of each hour of the week before.
