@@ -17,10 +17,12 @@ from collections import deque
 
 HANDLED_S = 0.05
 """How long the jobs in hand may last."""
-MOST_AT_ONCE = 200
-"""One pop takes no more ahead: jobs of other topics wait on the server and in the loop for one that brings many."""
+MOST_AT_ONCE = 500
+"""One pop takes no more ahead."""
+LESS_AT_ONCE = 200
+"""Nor more than these if another topic of the worker ever had a job: its jobs wait, on the server and in the loop, for a large pop."""
 FEW_AT_ONCE = 50
-"""Nor more than these, ahead or not, while another topic of the worker expects a job."""
+"""Nor more than these, ahead or not, while another topic expects a job."""
 EXPECTED_S = 1.0
 """A topic without a backlog expects another job for this time after its last one."""
 FINISH_WITHIN_S = 0.05

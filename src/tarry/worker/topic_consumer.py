@@ -4,8 +4,8 @@
             running   being  free        ▲                          │
                       popped             └──────────────────────────┘
 
-While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time (at most 200
-jobs beyond the slots), and sends that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
+While there is a backlog (the last pop was full) it pops again at once, half of what it may have in hand at a time (at most 500
+jobs, or 200 beside other topics), and sends that pop before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the
 watch). Fast handlers have more in hand than slots: the others wait here until a job ends (in_hand.py).
 
 Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
@@ -249,7 +249,7 @@ class TopicConsumer:
     def _most_at_once(self, now: float) -> int:
         if any(consumer is not self and consumer.expects_job for consumer in self._had_jobs_since(now)):
             return in_hand.FEW_AT_ONCE
-        return max(self.slots // 2, in_hand.MOST_AT_ONCE)
+        return max(self.slots // 2, in_hand.MOST_AT_ONCE if len(self.active) < 2 else in_hand.LESS_AT_ONCE)
 
     def _had_jobs_since(self, now: float) -> Iterator[TopicConsumer]:
         """Those that had a job a moment ago, the last ones first."""
