@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from base64 import b64encode
 from typing import Any
@@ -18,6 +19,7 @@ from tarry.core.requests import Command
 from tarry.programs.cli.composition import SQS, Composition
 from tarry.programs.cli.composition import dialects_of as places_of
 from tarry.programs.dialects.mounts import ALL_DIALECTS, DIALECTS, Dialects
+from tarry.verbs import tokens
 
 # ── Youzan's delay queue in Spring Boot ──────────────────────────────────────────────────────────────────────────────
 
@@ -94,6 +96,16 @@ def test_delay_controller_a_body_that_is_nested_too_deeply_is_text(
     namespace = client_of(dialect_service, "delay_controller").namespace
     assert send("POST", "/v1/topics/t/jobs", params={"namespace": namespace}, json=added).status_code == 201
     assert send("GET", "/delay/pop", params={"topic": "t"}).json()["message"] == deep.decode()
+
+
+def test_delay_controller_a_pop_counts_as_a_job_of_its_token(send: Speaks, dialect_service: RunningService) -> None:
+    client = client_of(dialect_service, "delay_controller")
+    text, id, record = tokens.create_token(os.urandom, ("consume",), jobs=0.01)
+    dialect_service.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
+    dialect_service.call(dialect_service.app.require_tokens, True)
+    given: dict[str, Any] = {"params": {"topic": "t"}, "headers": {"authorization": f"Bearer {text}"}}
+    assert send("GET", "/delay/pop", **given).text == "null"
+    assert "jobs a second are used up" in send("GET", "/delay/pop", **given).json()["detail"]
 
 
 def test_delay_controller_a_deleted_job_is_never_handed_out(send: Speaks, clock: Clock) -> None:

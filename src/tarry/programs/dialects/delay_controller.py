@@ -139,6 +139,7 @@ def routes_of(namespace: str) -> RouteTable:
     )
     async def pop(request: ServiceRequest) -> ReservedJob | PlainResponse:
         """Youzan's delay queue in Spring Boot: pops a job that is due, or answers `null`."""
+        request.app.authorizer.count_jobs(request.credential, 1)
         jobs = await request.pop_or_give_back(request.topic_named(request.query_model.topic).pop_many(1), waits=False)
         if not jobs:
             return PlainResponse(b"null", "application/json")
