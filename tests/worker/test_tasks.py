@@ -253,6 +253,7 @@ def test_a_handle_made_on_another_server_stays_there(valkey_url: str, namespace:
         ({"task": "remind", "args": {"user": 7, "colour": 1}}, "unknown field `colour`"),
         ({"args": {}}, "not a task: "),
         (7, "not a task: "),
+        ({"task": "x" * 201}, "not a task: expected `str` of length <= 200"),
         (b'{"task":"\xff"}', "not a task: 'utf-8' codec"),
         (
             b'{"task":"remind","args":' + b"[" * 9999 + b"]" * 9999 + b"}",

@@ -24,6 +24,7 @@ from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.records import pack_fault
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from tarry.wire.answers import JobShown
+from tarry.worker import unknown_tasks
 from tarry.worker.outage import Outage
 from tarry.worker.settler import Settler
 from tarry.worker.unknown_tasks import UnknownTasks
@@ -481,3 +482,14 @@ def test_a_worker_reports_the_names_of_tasks_that_it_does_not_know(
 
     asyncio.run(work())
     worker.client.close()
+
+
+def test_of_very_many_unknown_tasks_few_are_logged(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever adds jobs chooses their names, and a process remembers those that it has logged."""
+    monkeypatch.setattr(unknown_tasks, "MOST_LOGGED", 3)
+    for number in range(9):
+        world.client.topic("shop").add({"task": f"charge-{number}"})
+    world.run(other(world))
+    assert len([line for line in caplog.messages if "nobody here knows task" in line]) == 3

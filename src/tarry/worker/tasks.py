@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Protocol, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Never, ParamSpec, Protocol, TypeVar, Union, overload
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
@@ -62,9 +62,10 @@ C = TypeVar("C")
 
 
 class Envelope(msgspec.Struct):
-    """The body of a task's job; the arguments are not decoded yet."""
+    """The body of a task's job; the arguments are not decoded yet. No task has a longer name, and reports and logs name those that are
+    unknown."""
 
-    task: str
+    task: Annotated[str, msgspec.Meta(max_length=names.LONGEST)]
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 

@@ -38,6 +38,8 @@ ASK_AGAIN_S = 10.0
 """The shortest time between two requests for the live workers."""
 SHOWN_S, MOST_SHOWN = 150.0, 5
 """A report of the worker contains each line for this time, and this many at most, the newest."""
+MOST_LOGGED = 1000
+"""A process logs so many unknown tasks of a topic, each once. Whoever adds jobs chooses their names."""
 NOBODY_KNOWS, NOBODY_SEEN = "nobody here knows task", "no worker that knows it was seen"
 # The state is kept in the note's text, which people read too: change both together.
 _NOTE = re.compile(rf"{NOBODY_KNOWS} .* since (\S+); (?:{NOBODY_SEEN}|last seen in (.*) at (\S+))$")
@@ -93,13 +95,14 @@ class UnknownTasks:
 
     def _recent(self) -> list[tuple[str, str]]:
         now = time.monotonic()
-        recent = [(task, line) for task, (line, at) in list(self._lines.items()) if now - at < SHOWN_S]
-        return recent[-MOST_SHOWN:]
+        return [(task, line) for task, (line, at) in list(self._lines.items()) if now - at < SHOWN_S]
 
     def _note(self, task: str, line: str) -> None:
         self._lines.pop(task, None)
         self._lines[task] = (line, time.monotonic())
-        if task not in self._logged:
+        if len(self._lines) > MOST_SHOWN:
+            del self._lines[next(iter(self._lines))]
+        if task not in self._logged and len(self._logged) < MOST_LOGGED:
             self._logged.add(task)
             topic = self._settler.topic.name
             then = (
