@@ -487,7 +487,7 @@ def test_a_worker_reports_the_names_of_tasks_that_it_does_not_know(
 def test_of_very_many_unknown_tasks_few_are_logged(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever adds jobs chooses their names, and a process remembers those that it has logged."""
+    """A producer chooses their names, and a process remembers those that it has logged."""
     monkeypatch.setattr(unknown_tasks, "MOST_LOGGED", 3)
     for number in range(9):
         world.client.topic("shop").add({"task": f"charge-{number}"})

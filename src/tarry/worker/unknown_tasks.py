@@ -39,7 +39,7 @@ ASK_AGAIN_S = 10.0
 SHOWN_S, MOST_SHOWN = 150.0, 5
 """A report of the worker contains each line for this time, and this many at most, the newest."""
 MOST_LOGGED = 1000
-"""A process logs so many unknown tasks of a topic, each once. Whoever adds jobs chooses their names."""
+"""A process logs so many unknown tasks of a topic, each once. A producer chooses the names of its tasks."""
 NOBODY_KNOWS, NOBODY_SEEN = "nobody here knows task", "no worker that knows it was seen"
 # The state is kept in the note's text, which people read too: change both together.
 _NOTE = re.compile(rf"{NOBODY_KNOWS} .* since (\S+); (?:{NOBODY_SEEN}|last seen in (.*) at (\S+))$")
