@@ -431,3 +431,17 @@ async def spoil(client: Any, topic: str, id: str) -> None:
     key = client.topic(topic).verbs.keys.jobs
     value = await client.engine.run(Command((b"HGET", key, id.encode()), bytes))
     await client.engine.run(Command((b"HSET", key, id.encode(), no_headers(value)), int))
+
+
+@pytest.mark.parametrize("path", ["/delay/pop?topic=t", "/delayed/message?delay=0&value=x"])
+def test_a_page_of_another_origin_changes_nothing_by_get(send: Speaks, path: str) -> None:
+    """To a name, or to another machine, over plain HTTP a browser sends neither Sec-Fetch-Site nor, with a GET, an Origin."""
+    browser = {"user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}
+    refused = send("GET", path, headers=browser)
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_allowed")
+    assert send("GET", path, headers={**browser, "sec-fetch-site": "cross-site"}).status_code == 403
+    assert send("GET", path, headers={**browser, "sec-fetch-site": "none"}).status_code == 200
+    assert send("GET", path).status_code == 200, "no browser"
+    if "message" in path:
+        assert send("HEAD", path, headers=browser).status_code == 403
+        assert send("POST", path, headers=browser).status_code == 200, "with an Origin, if a browser sent it"

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from tarry.errors import BadInput
 from tarry.programs.dialects import forms, replacement
 from tarry.programs.dialects import verbs_by_id as by_id
+from tarry.programs.serving.authorization import refuse_unknown_page
 from tarry.programs.serving.responses import PlainResponse
 from tarry.programs.serving.router import RouteTable
 from tarry.values.durations import duration_us
@@ -139,6 +140,7 @@ def routes_of(namespace: str) -> RouteTable:
     )
     async def pop(request: ServiceRequest) -> ReservedJob | PlainResponse:
         """Youzan's delay queue in Spring Boot: pops a job that is due, or answers `null`."""
+        refuse_unknown_page("GET", request.headers, request.credential)
         request.app.authorizer.count_jobs(request.credential, 1)
         jobs = await request.pop_or_give_back(request.topic_named(request.query_model.topic).pop_many(1), waits=False)
         if not jobs:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.programs.dialects import forms
+from tarry.programs.serving.authorization import refuse_unknown_page
 from tarry.programs.serving.problems import WrongMethod
 from tarry.programs.serving.responses import PlainResponse
 from tarry.programs.serving.router import RouteTable
@@ -39,6 +40,7 @@ def routes_of(namespace: str, queue: str) -> RouteTable:
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 
     async def offer(request: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
+        refuse_unknown_page(request.scope["method"], request.headers, request.credential)
         request.app.authorizer.count_jobs(request.credential, 1)
         await request.app.clients[namespace].delayed_queue(queue).offer(payload.value, payload.delay)
         return PlainResponse(b"", "text/plain;charset=UTF-8")

@@ -42,6 +42,10 @@ OTHER_ORIGIN = (
     "Without tokens this service answers no web page of another origin: scheme, host and port. Start it with --allow-origin to allow one. "
     "A proxy with TLS before it has to send X-Forwarded-Proto: https."
 )
+UNKNOWN_PAGE = (
+    "Without tokens this service answers no GET of a browser that would change something, unless the browser says which page sent it "
+    "(Sec-Fetch-Site). Browsers say so to localhost and over TLS. Other programs: name yourself otherwise than Mozilla in User-Agent."
+)
 _NOBODY = tokens.hash_of("nobody")
 
 
@@ -342,6 +346,14 @@ class Authorizer:
             tls = knows_tls(scheme, headers.get(b"x-forwarded-proto", b"").decode("latin-1"))
             if not is_own_origin(origin, "https" if tls else "http", host.decode("latin-1")):
                 raise Forbidden(OTHER_ORIGIN)
+
+
+def refuse_unknown_page(method: str, headers: Mapping[bytes, bytes], credential: Credential | None) -> None:
+    """For routes that change something by GET, which a page of another origin can make a browser send. Raises ``Forbidden`` where no
+    token is required and a browser does not say whose page it was: over plain HTTP it says so to its own machine only."""
+    is_browser = headers.get(b"user-agent", b"").startswith(b"Mozilla/")
+    if credential is None and method in ("GET", "HEAD") and is_browser and b"sec-fetch-site" not in headers:
+        raise Forbidden(UNKNOWN_PAGE)
 
 
 def _make_credential(namespace: str, token: tokens.Token) -> Credential:
