@@ -8,8 +8,6 @@ them need each name; a name that one needs is moved into it, or made public (dec
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tarry import values
-
 if TYPE_CHECKING:
     from tarry.clients.handle_verbs import server_verbs
     from tarry.clients.inside import (
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
         perform,
         perform_view,
         register_topic,
-        replaying,
     )
+    from tarry.clients.replays import replaying
     from tarry.connections import faults, fitness, health
     from tarry.connections.background import failures, supervise_task
     from tarry.connections.resp import raise_faults
@@ -95,38 +93,52 @@ __all__ = [
     "views",  # what is read of a topic without a handle: whether it is known, where a page begins
     "worker_process",  # runs a worker's processes
 ]
-_NAMES_BY_MODULE = {
-    "clients.handle_verbs": "server_verbs",
-    "clients.inside": "AsyncServer address_of ask_server ask_servers on_behalf_of perform perform_view register_topic replaying",
-    "connections.background": "failures supervise_task",
-    "connections.resp": "raise_faults",
-    "core.flows": "gather",
-    "core.patience": "RetryDelay",
-    "core.requests": "Command Flow flow_of",
-    "values.durations": "MILLISECOND SECOND as_datetime duration_us moment_us",
-    "verbs.codecs": "JSON RAW",
-    "verbs.jobs.dead_groups": "JobSearch task_call",
-    "verbs.jobs.options": "JobOptions",
-    "verbs.jobs.stats": "DueSoon",
-    "worker.signals": "handle_signals",
-    "worker.tasks": "parse_envelope",
-    "worker.worker": "override",
-}
-_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
-_MODULES = {
+_PLACES = {
+    "JSON": "verbs.codecs:JSON",
+    "MILLISECOND": "values.durations:MILLISECOND",
+    "RAW": "verbs.codecs:RAW",
+    "SECOND": "values.durations:SECOND",
+    "AsyncServer": "clients.inside:AsyncServer",
+    "Command": "core.requests:Command",
+    "DueSoon": "verbs.jobs.stats:DueSoon",
+    "Flow": "core.requests:Flow",
+    "JobOptions": "verbs.jobs.options:JobOptions",
+    "JobSearch": "verbs.jobs.dead_groups:JobSearch",
+    "RetryDelay": "core.patience:RetryDelay",
+    "address_of": "clients.inside:address_of",
+    "as_datetime": "values.durations:as_datetime",
+    "ask_server": "clients.inside:ask_server",
+    "ask_servers": "clients.inside:ask_servers",
+    "duration_us": "values.durations:duration_us",
+    "failures": "connections.background:failures",
     "faults": "connections.faults",
     "filter_counts": "verbs.jobs.filter_counts",
     "fitness": "connections.fitness",
+    "flow_of": "core.requests:flow_of",
+    "gather": "core.flows:gather",
+    "handle_signals": "worker.signals:handle_signals",
     "health": "connections.health",
     "job_values": "verbs.jobs.job_values",
     "keys": "values.keys",
     "lock_scripts": "verbs.locks.lock_scripts",
     "log_setup": "worker.log_setup",
+    "moment_us": "values.durations:moment_us",
     "names": "values.names",
+    "on_behalf_of": "clients.inside:on_behalf_of",
+    "override": "worker.worker:override",
     "parent_messages": "worker.parent_messages",
+    "parse_envelope": "worker.tasks:parse_envelope",
+    "perform": "clients.inside:perform",
+    "perform_view": "clients.inside:perform_view",
     "printable": "values.printable",
+    "raise_faults": "connections.resp:raise_faults",
     "records": "verbs.jobs.records",
+    "register_topic": "clients.inside:register_topic",
     "reload": "worker.reload",
+    "replaying": "clients.replays:replaying",
+    "server_verbs": "clients.handle_verbs:server_verbs",
+    "supervise_task": "connections.background:supervise_task",
+    "task_call": "verbs.jobs.dead_groups:task_call",
     "tokens": "verbs.tokens",
     "transfer": "verbs.redisson.delayed.transfer",
     "views": "verbs.jobs.views",
@@ -138,9 +150,11 @@ if not TYPE_CHECKING:  # a type checker refuses unknown names
 
     def __getattr__(name: str) -> object:
         """Imports a name when it is first used."""
-        if name in _MODULES:
-            return import_module(f"tarry.{_MODULES[name]}")
-        return values.find_name(__name__, _MODULE_OF, name)
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        module, _, attribute = _PLACES[name].partition(":")
+        found = import_module(f"tarry.{module}")
+        return globals().setdefault(name, getattr(found, attribute) if attribute else found)
 
 
 def __dir__() -> list[str]:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
-
-from tarry.clients.handle_verbs import server_verbs
-from tarry.core.flows import intercept
-from tarry.core.requests import Command, Request, ScriptCall
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
@@ -21,7 +16,6 @@ if TYPE_CHECKING:
     from tarry.values.names import IdGenerator
 
 T = TypeVar("T")
-H = TypeVar("H")
 
 
 class _AwaitedEngine(Protocol):
@@ -30,7 +24,7 @@ class _AwaitedEngine(Protocol):
     async def register_topic(self, topic: str) -> None: ...
 
 
-class _Engine(Protocol):
+class _BlockingEngine(Protocol):
     def run(self, operation: Operation[T]) -> T: ...
     def run_view(self, operation: Operation[T]) -> T: ...
     def register_topic(self, topic: str) -> None: ...
@@ -47,7 +41,7 @@ class Blocking(Protocol):
     """A handle of a blocking client, or the client."""
 
     @property
-    def engine(self) -> _Engine: ...
+    def engine(self) -> _BlockingEngine: ...
 
 
 class AsyncServer(Protocol):
@@ -124,30 +118,6 @@ def on_behalf_of(topic: AsyncTopic[T], *, holder: str | None = None, ids: IdGene
     """The same topic, whose reservations have another holder, or whose jobs get other ids."""
     if holder is None and ids is None:
         return topic
+    from tarry.clients.handle_verbs import server_verbs
+
     return type(topic)(topic.engine, server_verbs(topic).on_behalf_of(holder=holder, ids=ids))
-
-
-def replaying(handle: H) -> H:
-    """The same handle, whose scripts run as replays: they recognise what an earlier call with a lost answer did."""
-    changed: Any = copy(handle)
-    changed.engine = _ReplayEngine(changed.engine)
-    return changed  # type: ignore[no-any-return]
-
-
-class _ReplayEngine:
-    """Another engine, whose scripts run as replays."""
-
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def run(self, operation: Any) -> Any:
-        if not isinstance(operation, (ScriptCall, Command)):
-            return self._engine.run(intercept(operation, _as_replay))
-        return self._engine.run(_as_replay(operation))
-
-
-def _as_replay(request: Request) -> Request:
-    return request.as_replay() if isinstance(request, ScriptCall) else request
