@@ -12,9 +12,9 @@ import pytest
 
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
-from tarry.clients.awaited.topic import pop_first
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.beanstalk import session
+from tarry.programs.beanstalk.tubes import Tubes
 from until import until
 
 Connect = Callable[[], Bean]
@@ -208,14 +208,16 @@ def test_a_connection_that_closes_in_the_moment_of_a_pop_gives_the_job_back(
     gone, other = connect(), connect()
     number = other.put(b"tea", ttr=3600)
 
+    pop = Tubes.pop
+
     async def pop_and_close(*given: Any) -> Any:
-        jobs = await pop_first(*given)
+        jobs = await pop(*given)
         (connection,) = [one for one in service.server._connections if one.is_busy]
         asyncio.get_running_loop().call_soon(connection.connection_lost, None)  # before the connection has the job
         connection.transport.abort()
         return jobs
 
-    monkeypatch.setattr(session, "pop_first", pop_and_close)
+    monkeypatch.setattr(Tubes, "pop", pop_and_close)
     gone.send(b"reserve\r\n")
     until(lambda: len(service.server._connections) == 1)
     monkeypatch.undo()

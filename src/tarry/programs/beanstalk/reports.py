@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tarry import __version__
 
 if TYPE_CHECKING:
+    from tarry import JobInfo, Stats
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tubes
-    from tarry.verbs.jobs.job_values import JobInfo
-    from tarry.verbs.jobs.stats import Stats
 
 BEANSTALKD = "1.13"
 """The version of beanstalkd that this is like, for clients that compare versions."""

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
+    from tarry import AsyncJob
     from tarry.programs.beanstalk.tubes import Tube
     from tarry.wire.bodies import Body
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import Counter as CounterMetric
 from prometheus_client import Gauge
 
-from tarry.connections.background import failures
 from tarry.errors import BadInput, ServerUnfit, TarryError
+from tarry.internal import failures
 from tarry.programs.beanstalk.commands import BeanstalkCommand
 from tarry.programs.beanstalk.connection import Connection
 from tarry.programs.beanstalk.server_state import ServerState
@@ -31,7 +31,7 @@ from tarry.programs.serving.problems import Forbidden, NoToken
 
 if TYPE_CHECKING:
     from tarry.programs.serving.host import ServiceHost
-    from tarry.verbs.tokens import Scope
+    from tarry.wire.endpoint import Scope
 
 logger = logging.getLogger("tarry.beanstalk")
 PORT = 11300

@@ -16,25 +16,21 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.topic import jobs_of, pop_first
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.awaited.topic import jobs_of
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
+from tarry.internal import RAW, filter_counts, job_values, perform, records, server_verbs
+from tarry.internal import moment_us as us_of
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, BeanstalkCommand, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
-from tarry.values.durations import moment_us as us_of
-from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs.filter_counts import ready_of_priority
-from tarry.verbs.jobs.job_values import head_of
-from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
+    from tarry import AsyncJob, JobInfo, Stats
+    from tarry.internal import job_values
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
-    from tarry.verbs.jobs.job_values import JobInfo, State, StoredJob
-    from tarry.verbs.jobs.stats import Stats
+    from tarry.types import State
     from tarry.wire.bodies import Body
 
 SECOND = timedelta(seconds=1)
@@ -46,7 +42,7 @@ KICKED_AT_ONCE = 100
 RETRY_S = 1.0
 """How long a consumer that waits without a timeout lets pass before it tries a server again that does not answer."""
 LONGEST_WAIT_S = 10**9
-LONGEST_TTR_S = LONGEST_TTR_MS // 1000
+LONGEST_TTR_S = records.LONGEST_TTR_MS // 1000
 ANY_STATE: tuple[State, ...] = ("delayed", "ready", "dead")
 NOT_FOUND, TIMED_OUT, DEADLINE_SOON, DRAINING = (
     b"NOT_FOUND\r\n",
@@ -179,8 +175,7 @@ class Session:
 
     async def _take(self, wait: float | None) -> list[AsyncJob[Body]]:
         """Waits for a job of the watched tubes. ``interrupt`` ends it; a job that comes meanwhile is released."""
-        tubes = [self._tubes.tube(name) for name in self.watched]
-        self._pop = asyncio.ensure_future(pop_first(tubes[0].engine, tubes, 1, wait, None))
+        self._pop = asyncio.ensure_future(self._tubes.pop(list(self.watched), wait))
         self.waiting, self._interrupted = wait != 0, None
         try:
             return await self._pop
@@ -234,7 +229,10 @@ class Session:
     async def _delete_by_id(self, tube: Tube, id: str) -> bool | None:
         job = await _get(tube, id)
         if job is not None and job.state in ("delayed", "dead"):
-            return await tube.engine.run(server_verbs(tube).delete_exactly(id, head_of(job).nonce)) is not None or None
+            return (
+                await perform(tube, server_verbs(tube).delete_exactly(id, job_values.head_of(job).nonce)) is not None
+                or None
+            )
         found = await self._pop_by_id(tube, id)
         if found is not None:
             with suppress(StaleReceipt):
@@ -246,7 +244,7 @@ class Session:
         async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "releases", priority_of(pri), pri=str(pri), delay=_text(delay))
             when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _place_us(job)
-            dead = await tube.engine.run(server_verbs(tube).fail(job, when, "released", True))
+            dead = await perform(tube, server_verbs(tube).fail(job, when, "released", True))
             return b"BURIED\r\n" if dead else b"RELEASED\r\n"
 
         return await self._on_mine(number, release)
@@ -286,7 +284,7 @@ class Session:
     async def _pop_by_id(
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
     ) -> tuple[AsyncJob[Body], Tube] | None:
-        taken = await tube.engine.run(server_verbs(tube).pop_by_id(id, states))
+        taken = await perform(tube, server_verbs(tube).pop_by_id(id, states))
         return (jobs_of(tube, taken, taken.jobs)[0], tube) if taken else None
 
     async def give_back(self) -> None:
@@ -295,7 +293,7 @@ class Session:
         for name in {one.tube.name for one in mine}:
             held = [one for one in mine if one.tube.name == name]
             jobs = [one.job for one in held]
-            await held[0].tube.engine.run(server_verbs(held[0].tube).give_back(jobs, [_place_us(job) for job in jobs]))
+            await perform(held[0].tube, server_verbs(held[0].tube).give_back(jobs, [_place_us(job) for job in jobs]))
 
     def end(self) -> None:
         """Leaves its tubes: the connection is closed, and no command runs."""
@@ -344,7 +342,7 @@ class Session:
     async def _urgent(self, stats: Stats) -> int:
         """How many jobs of a tube are ready and urgent."""
         tube = self._tubes.tube(stats.topic)
-        return await tube.engine.run(ready_of_priority(server_verbs(tube), stats.now, LEAST_URGENT))
+        return await perform(tube, filter_counts.ready_of_priority(server_verbs(tube), stats.now, LEAST_URGENT))
 
     async def _list_tubes(self) -> bytes:
         return reports.of_names(self._tubes.order.sort(stats.topic for stats in await self._all_tubes()))
@@ -392,7 +390,7 @@ class Session:
         if found is None:
             return None
         await _count(found[0], tube, "kicks")
-        await tube.engine.run(server_verbs(tube).fail(found[0], b"0", "kicked", False))
+        await perform(tube, server_verbs(tube).fail(found[0], b"0", "kicked", False))
         return True
 
     async def _pause_tube(self, name: str, delay: float) -> bytes:
@@ -419,11 +417,11 @@ async def _count(job: AsyncJob[Body], tube: Tube, what: str, priority: int | Non
     """Counts in the headers of a reserved job, and changes others, and its priority if one is given. Raises ``StaleReceipt``."""
     headers = _headers_of(job)
     headers.update(changed, **{what: str(reports.number_in(headers, what) + 1)})
-    if not await tube.engine.run(server_verbs(tube).set_headers(job, headers, priority)):
+    if not await perform(tube, server_verbs(tube).set_headers(job, headers, priority)):
         raise StaleReceipt(f"Job {job.id} is not reserved any more.", id=job.id, reason="timed out", attempt=None)
 
 
-def _headers_of(job: StoredJob[Body]) -> dict[str, str]:
+def _headers_of(job: job_values.StoredJob[Body]) -> dict[str, str]:
     try:
         return dict(job.headers)
     except BodyError:
@@ -439,6 +437,6 @@ def _place_us(job: AsyncJob[Body]) -> int:
     return us_of(min(job.due, job.due + job.lateness))
 
 
-def _with_body(word: bytes, number: int, job: StoredJob[Body]) -> bytes:
+def _with_body(word: bytes, number: int, job: job_values.StoredJob[Body]) -> bytes:
     raw = job.raw
     return b"%s %d %d\r\n%s\r\n" % (word, number, len(raw), raw)

@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 from zlib import crc32
 
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry import AsyncJob, AsyncTopic
+from tarry.internal import names as known_names
+from tarry.internal import perform
 from tarry.programs.beanstalk.commands import TUBE_NAME
 from tarry.programs.beanstalk.tube_order import TubeOrder
 from tarry.programs.serving.namespace_clients import NamespaceClients
-from tarry.values.names import DOTS
 from tarry.verbs import namespaces
 from tarry.wire.bodies import Body
 
@@ -55,6 +56,10 @@ class Tubes:
         """A tube by its name."""
         return self._clients.topic(self.namespace, name)
 
+    async def pop(self, names: Sequence[str], wait: float | None) -> list[AsyncJob[Body]]:
+        """A job of the first of the tubes that has one ready within ``wait``, or none."""
+        return await self._clients[self.namespace].pop_many(*map(self.tube, names), limit=1, wait=wait)
+
     async def names(self) -> list[str]:
         """The names of all topics that can be tubes. A hint: a tube without jobs stays in it."""
         return [name for name in await self._clients[self.namespace].topics() if is_tube(name)]
@@ -73,7 +78,7 @@ class Tubes:
         while self._next > self._end:
             if self._refilling is None or self._refilling.done():
                 call = namespaces.reserve_numbers(self.namespace, BLOCK)
-                self._refilling = asyncio.ensure_future(self._clients[self.namespace].engine.run(call))
+                self._refilling = asyncio.ensure_future(perform(self._clients[self.namespace], call))
                 self._refilling.add_done_callback(self._refill)
             await asyncio.shield(self._refilling)
         number, self._next = self._next, self._next + 1
@@ -127,7 +132,7 @@ class Tubes:
 
 def is_tube(topic: str) -> bool:
     """Whether beanstalkd's clients can name the topic."""
-    return TUBE_NAME.fullmatch(topic) is not None and topic not in DOTS
+    return TUBE_NAME.fullmatch(topic) is not None and topic not in known_names.DOTS
 
 
 def _hash_of(tube: str) -> int:
