@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput
 from tarry.programs.dialects import replacement
 from tarry.programs.dialects import verbs_by_id as by_id
@@ -90,7 +89,7 @@ async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
         return Reply(1, f"topic: {len(names):,} names; give at most {MOST_TOPICS}.")
     request.app.authorizer.count_jobs(request.credential, 1)
     chosen = [request.topic_named(name) for name in names]
-    jobs = await request.pop_or_give_back(pop_first(chosen[0].engine, chosen, 1, WAIT_S, None), waits=True)
+    jobs = await request.pop_or_give_back(request.client.pop_many(*chosen, limit=1, wait=WAIT_S), waits=True)
     return Reply(0, DONE, {"id": jobs[0].id, "body": text_of(jobs[0].body)} if jobs else None)
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from tarry.internal import names
 from tarry.programs.dialects import forms
 from tarry.programs.serving.authorization import refuse_unknown_page
 from tarry.programs.serving.problems import WrongMethod
 from tarry.programs.serving.responses import PlainResponse
 from tarry.programs.serving.router import RouteTable
-from tarry.values.names import check_shared_name
 from tarry.wire.endpoint import PRODUCE, Example
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class DelayedMessageQuery(Struct):
 
 def routes_of(namespace: str, queue: str) -> RouteTable:
     """The routes, for a queue. Tokens are those of the service's first namespace. Raises ``BadInput``."""
-    check_shared_name(queue, "queue")
+    names.check_shared_name(queue, "queue")
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 

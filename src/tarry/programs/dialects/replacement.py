@@ -24,21 +24,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
+from tarry.internal import JSON, JobOptions, job_values, names, on_behalf_of, perform, register_topic, server_verbs
 from tarry.programs.dialects import verbs_by_id as by_id
-from tarry.values.names import IdGenerator
-from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.by_id import ANY_NONCE
-from tarry.verbs.jobs.job_values import head_of
-from tarry.verbs.jobs.options import JobOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import Added, AsyncTopic, JobInfo
     from tarry.programs.serving.request import ServiceRequest
-    from tarry.verbs.jobs.job_values import Added, JobInfo
     from tarry.wire.bodies import Body
 
 TURN = "turn"
@@ -57,13 +52,13 @@ class FoundJob:
     nonce: bytes
 
     async def delete(self, id: str) -> None:
-        await self.topic.engine.run(server_verbs(self.topic).delete_exactly(id, self.nonce))
+        await perform(self.topic, server_verbs(self.topic).delete_exactly(id, self.nonce))
 
     def is_older(self, other: FoundJob) -> bool:
         return (self.turn, self.topic.name) < (other.turn, other.topic.name)
 
 
-class _FixedNonce(IdGenerator):
+class _FixedNonce(names.IdGenerator):
     """Always the same nonce, known in advance."""
 
     def __init__(self, nonce: bytes) -> None:
@@ -77,11 +72,11 @@ async def replace_job(
     request: ServiceRequest, topic: str, id: str, text: Any, *, headers: Mapping[str, str], **payload: Any
 ) -> Added:
     """Adds a job and replaces any other with this id: one add, and a search of all topics before and after it."""
-    place, body = request.topic_named(topic), (msgspec.json.encode(text), JSON)
-    own = FoundJob(place, 0, os.urandom(NONCE_BYTES))
-    verbs = server_verbs(place).on_behalf_of(ids=_FixedNonce(own.nonce))
+    nonce, body = os.urandom(NONCE_BYTES), (msgspec.json.encode(text), JSON)
+    place = on_behalf_of(request.topic_named(topic), ids=_FixedNonce(nonce))
+    own, verbs = FoundJob(place, 0, nonce), server_verbs(place)
     verbs.add(body, JobOptions(headers=headers, **payload), id)  # raises before anything is written
-    await place.engine.register_topic(topic)  # so that a search after this add knows the topic
+    await register_topic(place, topic)  # so that a search after this add knows the topic
     added, lost = None, False
     while added is None:
         seen = await _find_all(request, id)
@@ -94,7 +89,7 @@ async def replace_job(
         elif here is not None:
             chosen = chosen.replacing_nonce(here.nonce)
         try:
-            added = await place.engine.run(verbs.add_with(body, chosen, id))
+            added = await perform(place, verbs.add_with(body, chosen, id))
         except JobExists as fault:
             lost = fault.state == "lost"  # a damaged record, in no state where a search would find it
     others = [one for one in await _find_all(request, id) if one.topic.name != topic]
@@ -112,6 +107,6 @@ async def _find_all(request: ServiceRequest, id: str) -> list[FoundJob]:
 
 def _found_job(topic: AsyncTopic[Body], job: JobInfo[Body]) -> FoundJob:
     try:
-        return FoundJob(topic, by_id.header_number(job, TURN), head_of(job).nonce)
+        return FoundJob(topic, by_id.header_number(job, TURN), job_values.head_of(job).nonce)
     except BodyError:
         return FoundJob(topic, -1, ANY_NONCE)

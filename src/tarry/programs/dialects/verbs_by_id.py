@@ -6,11 +6,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tarry.errors import BodyError
+from tarry.internal import perform
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import AsyncTopic, JobInfo
+    from tarry.internal import job_values
     from tarry.programs.serving.request import ServiceRequest
-    from tarry.verbs.jobs.job_values import JobInfo, StoredJob
     from tarry.wire.bodies import Body
 
 
@@ -32,13 +33,11 @@ async def get(request: ServiceRequest, id: str) -> JobInfo[Body] | None:
 async def find_everywhere(request: ServiceRequest, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
     """The jobs with this id, and their topics. More than one only while others add the same id."""
     searched = await topics(request)
-    found = await asyncio.gather(
-        *[topic.engine.run(topic.verbs.get([id])) for topic in searched]
-    )  # never from a replica
+    found = await asyncio.gather(*[perform(topic, topic.verbs.get([id])) for topic in searched])  # never from a replica
     return [(topic, job) for topic, (job,) in zip(searched, found, strict=True) if job is not None]
 
 
-def header_number(job: StoredJob[Body], name: str) -> int:
+def header_number(job: job_values.StoredJob[Body], name: str) -> int:
     """A number in a header that the dialect's add has stored; 0 for another job, or damaged headers."""
     try:
         text = job.headers.get(name, "")
