@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tarry import Reservation
 from tarry.errors import BodyError
+from tarry.internal import JSON
 from tarry.programs.sqs.faults import SqsError, bad_handle
-from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.job_values import Reservation
 from tarry.wire.bodies import text_of
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
-    from tarry.verbs.jobs.job_values import StoredJob
+    from tarry import AsyncJob
+    from tarry.internal import job_values
     from tarry.wire.bodies import Body
 
 ATTRIBUTES, GROUP, TRACE, SENT, SOURCE, WHOLE = (
@@ -162,7 +162,7 @@ def encoded(text: str, attributes: Attributes, others: Mapping[str, str]) -> tup
     return (body, JSON), headers
 
 
-def headers_of(job: StoredJob[Body]) -> dict[str, str]:
+def headers_of(job: job_values.StoredJob[Body]) -> dict[str, str]:
     """A job's headers; none if they are damaged."""
     try:
         return job.headers

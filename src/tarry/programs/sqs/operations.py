@@ -15,8 +15,9 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import Meta, Struct
 
-from tarry.clients.awaited.topic import pop_first
+from tarry import NewJob
 from tarry.errors import BadInput, StaleReceipt
+from tarry.internal import perform, records
 from tarry.programs.sqs import messages
 from tarry.programs.sqs.faults import (
     SqsError,
@@ -38,13 +39,10 @@ from tarry.programs.sqs.queues import (
     is_name,
     read_now,
 )
-from tarry.verbs.jobs.options import NewJob
-from tarry.verbs.jobs.records import LONGEST_HEADERS
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import AsyncJob, AsyncTopic
     from tarry.programs.serving.request import ServiceRequest
     from tarry.wire.bodies import Body
 
@@ -267,7 +265,7 @@ async def get_queue_attributes(call: Call, params: AttributeNames) -> Answer:
     names = params.attribute_names
     counts = {}
     if any(name == "All" or name.startswith("ApproximateNumber") for name in names):
-        stats = await call.topic(queue).engine.run(call.topic(queue).verbs.stats())
+        stats = await perform(call.topic(queue), call.topic(queue).verbs.stats())
         counts = {
             "ApproximateNumberOfMessages": str(stats.ready),
             "ApproximateNumberOfMessagesNotVisible": str(stats.reserved),
@@ -424,7 +422,7 @@ async def receive_message(call: Call, params: Receive) -> Answer:
     until = time.monotonic() + (queue.number("ReceiveMessageWaitTimeSeconds") if wait is None else wait)
     while True:
         left = max(until - time.monotonic(), 0)
-        work = pop_first(topic.engine, [topic], params.max_number_of_messages, left, ttr)
+        work = topic.pop_many(params.max_number_of_messages, wait=left, ttr=ttr)
         jobs = await call.request.pop_or_give_back(work, waits=bool(left))
         kept = await _redrive(call, queue, jobs)
         if kept or not jobs:
@@ -456,7 +454,7 @@ def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
     headers = messages.headers_of(job)
     sent = headers.get(messages.SENT) or str(int(job.created.timestamp() * 1000))
     marked = {**headers, messages.SENT: sent, messages.SOURCE: source}
-    if len(msgspec.json.encode(marked)) <= LONGEST_HEADERS:
+    if len(msgspec.json.encode(marked)) <= records.LONGEST_HEADERS:
         return NewJob(job.body, id=job.id, headers=marked)
     return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers)
 
@@ -467,7 +465,7 @@ async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> N
     found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.is_new}
     if not found:
         return
-    there = {job.id: job for job in await dead.engine.run(dead.verbs.get(list(found))) if job is not None}
+    there = {job.id: job for job in await perform(dead, dead.verbs.get(list(found))) if job is not None}
     others: list[NewJob[Body]] = []
     for id, new in found.items():
         headers = dict(new.headers or {})

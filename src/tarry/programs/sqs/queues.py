@@ -16,19 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BodyError, JobExists
+from tarry.internal import JSON, JobOptions, job_values, names, perform, server_verbs, views
 from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
-from tarry.values.names import OwnTopic
-from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.job_values import head_of
-from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.views import cursor_after
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import AsyncTopic, JobInfo
     from tarry.programs.serving.request import ServiceRequest
-    from tarry.verbs.jobs.job_values import JobInfo
     from tarry.wire.bodies import Body
 
 NEVER = datetime(9999, 1, 1, tzinfo=timezone.utc)
@@ -111,7 +105,7 @@ class Queue:
 
 async def read_now(topic: AsyncTopic[Body], id: str) -> JobInfo[Body] | None:
     """A job as it is now, never from a replica."""
-    (job,) = await topic.engine.run(topic.verbs.get([id]))
+    (job,) = await perform(topic, topic.verbs.get([id]))
     return job
 
 
@@ -133,7 +127,7 @@ class Queues:
 
     def __init__(self, request: ServiceRequest) -> None:
         self._request = request
-        self._topic: AsyncTopic[Body] = request.app.clients.own_topic(request.namespace, OwnTopic.SQS_QUEUES)
+        self._topic: AsyncTopic[Body] = request.app.clients.own_topic(request.namespace, names.OwnTopic.SQS_QUEUES)
 
     async def find(self, name: str) -> Queue | None:
         """A queue by its name, never from a replica."""
@@ -154,10 +148,10 @@ class Queues:
         """Up to ``most`` queues whose names are behind ``after``, by name. Reads no more of them than it has to."""
         found = list[Queue]()
         begin = max(after, _before(prefix))
-        cursor = cursor_after(NEVER, begin) if begin else None
+        cursor = views.cursor_after(NEVER, begin) if begin else None
         while True:
             limit = min(most - len(found), LARGEST_PAGE)
-            page = await self._topic.engine.run(self._topic.verbs.list("delayed", None, None, limit, cursor))
+            page = await perform(self._topic, self._topic.verbs.list("delayed", None, None, limit, cursor))
             queues = [queue for job in page.jobs if (queue := self._queue_of(job)) is not None]
             found += [queue for queue in queues if queue.name.startswith(prefix) and is_wanted(queue)]
             cursor = page.cursor
@@ -216,7 +210,7 @@ class Queues:
         record = StoredQueue(queue.attributes, queue.tags, queue.created)
         body = msgspec.json.encode(record), JSON
         try:
-            await self._topic.engine.run(server_verbs(self._topic).add_with(body, options, queue.name))
+            await perform(self._topic, server_verbs(self._topic).add_with(body, options, queue.name))
         except JobExists:
             return False
         return True
@@ -224,7 +218,7 @@ class Queues:
     def _queue_of(self, job: JobInfo[Body]) -> Queue | None:
         """The queue of a job. A record that cannot be read is one with the defaults; ``None`` for a job that is no queue."""
         try:
-            seconds, nonce = int(job.created.timestamp()), head_of(job).nonce
+            seconds, nonce = int(job.created.timestamp()), job_values.head_of(job).nonce
             body = job.body[0]
         except BodyError:
             return None
