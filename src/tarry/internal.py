@@ -5,30 +5,29 @@ OpenTelemetry import public names, `tarry.wire` where they speak HTTP, `tarry.pr
 them need each name; a name that one needs is moved into it, or made public (decision 0114).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.clients.blocking.client import Client
     from tarry.clients.handle_verbs import server_verbs
-    from tarry.clients.inside import (
-        AsyncServer,
-        address_of,
-        ask_server,
-        ask_servers,
-        on_behalf_of,
-        perform,
-        perform_view,
-        register_topic,
-    )
     from tarry.clients.replays import replaying
     from tarry.connections import faults, fitness, health
+    from tarry.connections.address import Address
     from tarry.connections.background import failures, supervise_task
+    from tarry.connections.blocking import Server
     from tarry.connections.resp import raise_faults
     from tarry.core.flows import gather
     from tarry.core.patience import RetryDelay
-    from tarry.core.requests import Command, Flow, flow_of
+    from tarry.core.requests import Command, Operation, flow_of
     from tarry.values import keys, names, printable
     from tarry.values.durations import MILLISECOND, SECOND, as_datetime, duration_us, moment_us
+    from tarry.values.names import IdGenerator
     from tarry.verbs import tokens
     from tarry.verbs.codecs import JSON, RAW
     from tarry.verbs.jobs import filter_counts, job_values, records, views
@@ -50,9 +49,9 @@ __all__ = [
     "AsyncServer",  # a server, as `ask_servers` gives it to awaited code
     "Command",  # one command of the server, where no verb reads what a page shows
     "DueSoon",  # the jobs that are due next, for forecasts
-    "Flow",  # an operation of several steps, as a type
     "JobOptions",  # the options of an add as one value, for programs that pass them on
     "JobSearch",  # a search as one value, for programs that pass it on
+    "Operation",  # what a verb returns, as a type
     "RetryDelay",  # pauses between tries, longer and longer
     "address_of",  # where a client's servers are, to tell people
     "as_datetime",  # microseconds since 1970 as a moment
@@ -98,17 +97,13 @@ _PLACES = {
     "MILLISECOND": "values.durations:MILLISECOND",
     "RAW": "verbs.codecs:RAW",
     "SECOND": "values.durations:SECOND",
-    "AsyncServer": "clients.inside:AsyncServer",
     "Command": "core.requests:Command",
     "DueSoon": "verbs.jobs.stats:DueSoon",
-    "Flow": "core.requests:Flow",
     "JobOptions": "verbs.jobs.options:JobOptions",
     "JobSearch": "verbs.jobs.dead_groups:JobSearch",
+    "Operation": "core.requests:Operation",
     "RetryDelay": "core.patience:RetryDelay",
-    "address_of": "clients.inside:address_of",
     "as_datetime": "values.durations:as_datetime",
-    "ask_server": "clients.inside:ask_server",
-    "ask_servers": "clients.inside:ask_servers",
     "duration_us": "values.durations:duration_us",
     "failures": "connections.background:failures",
     "faults": "connections.faults",
@@ -124,16 +119,12 @@ _PLACES = {
     "log_setup": "worker.log_setup",
     "moment_us": "values.durations:moment_us",
     "names": "values.names",
-    "on_behalf_of": "clients.inside:on_behalf_of",
     "override": "worker.worker:override",
     "parent_messages": "worker.parent_messages",
     "parse_envelope": "worker.tasks:parse_envelope",
-    "perform": "clients.inside:perform",
-    "perform_view": "clients.inside:perform_view",
     "printable": "values.printable",
     "raise_faults": "connections.resp:raise_faults",
     "records": "verbs.jobs.records",
-    "register_topic": "clients.inside:register_topic",
     "reload": "worker.reload",
     "replaying": "clients.replays:replaying",
     "server_verbs": "clients.handle_verbs:server_verbs",
@@ -144,6 +135,102 @@ _PLACES = {
     "views": "verbs.jobs.views",
     "worker_process": "worker.worker_process",
 }
+T = TypeVar("T")
+
+
+class _AwaitedEngine(Protocol):
+    async def run(self, operation: Operation[T]) -> T: ...
+    async def run_view(self, operation: Operation[T]) -> T: ...
+    async def register_topic(self, topic: str) -> None: ...
+
+
+class _BlockingEngine(Protocol):
+    def run(self, operation: Operation[T]) -> T: ...
+    def run_view(self, operation: Operation[T]) -> T: ...
+    def register_topic(self, topic: str) -> None: ...
+
+
+class Awaited(Protocol):
+    """A handle of an awaited client, or the client."""
+
+    @property
+    def engine(self) -> _AwaitedEngine: ...
+
+
+class Blocking(Protocol):
+    """A handle of a blocking client, or the client."""
+
+    @property
+    def engine(self) -> _BlockingEngine: ...
+
+
+class AsyncServer(Protocol):
+    """A server behind an awaited client."""
+
+    async def exchange(self, commands: Sequence[Sequence[bytes]]) -> list[Any]:
+        """Sends commands, and returns their replies."""
+        ...
+
+
+@overload
+def perform(handle: Awaited, operation: Operation[T]) -> Coroutine[Any, Any, T]: ...
+@overload
+def perform(handle: Blocking, operation: Operation[T]) -> T: ...
+def perform(handle: Any, operation: Operation[Any]) -> Any:
+    """Performs what a verb returned: a call, a command or a flow. Never on a replica."""
+    return handle.engine.run(operation)
+
+
+@overload
+def perform_view(handle: Awaited, operation: Operation[T]) -> Coroutine[Any, Any, T]: ...
+@overload
+def perform_view(handle: Blocking, operation: Operation[T]) -> T: ...
+def perform_view(handle: Any, operation: Operation[Any]) -> Any:
+    """Performs what is only shown: it may come from a replica."""
+    return handle.engine.run_view(operation)
+
+
+@overload
+def register_topic(handle: Awaited, topic: str) -> Coroutine[Any, Any, None]: ...
+@overload
+def register_topic(handle: Blocking, topic: str) -> None: ...
+def register_topic(handle: Any, topic: str) -> Any:
+    """Writes a topic into the list of known ones, before its first job."""
+    return handle.engine.register_topic(topic)
+
+
+@overload
+def ask_servers(
+    client: AsyncClient, ask: Callable[[AsyncServer], Coroutine[Any, Any, T]]
+) -> Coroutine[Any, Any, dict[str, T]]: ...
+@overload
+def ask_servers(client: Client, ask: Callable[[Server], T]) -> dict[str, T]: ...
+def ask_servers(client: Any, ask: Any) -> Any:
+    """Asks each server of a client. Returns the answers by address."""
+    return client.engine.runner.ask_all(ask)
+
+
+@overload
+def address_of(client: AsyncClient) -> Address: ...
+@overload
+def address_of(client: Client) -> Address: ...
+def address_of(client: Any) -> Any:
+    """Where a client's servers are."""
+    return client.engine.config.address
+
+
+async def ask_server(client: AsyncClient, index: int, command: tuple[bytes, ...]) -> tuple[int, Any]:
+    """Asks one server of a client, by its place in the order of addresses. Returns how many there are, and its reply, ``None`` if it has none."""
+    return await client.engine.runner.ask_server(index, command)
+
+
+def on_behalf_of(topic: AsyncTopic[T], *, holder: str | None = None, ids: IdGenerator | None = None) -> AsyncTopic[T]:
+    """The same topic, whose reservations have another holder, or whose jobs get other ids."""
+    if holder is None and ids is None:
+        return topic
+    from tarry.clients.handle_verbs import server_verbs
+
+    return type(topic)(topic.engine, server_verbs(topic).on_behalf_of(holder=holder, ids=ids))
 
 
 if not TYPE_CHECKING:  # a type checker refuses unknown names
