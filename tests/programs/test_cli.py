@@ -305,7 +305,7 @@ def test_a_list_of_dead_jobs_shows_reasons(client: tarry.Client, cli: Cli) -> No
 
 
 def test_garbage_collection_pauses_only_during_imports() -> None:
-    from tarry.programs.cli.collector import gc_paused
+    from tarry.programs.cli.process import gc_paused
 
     try:
         with gc_paused():

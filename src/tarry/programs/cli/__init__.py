@@ -16,8 +16,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tarry.programs.cli.collector import gc_paused
-from tarry.programs.cli.stderr import write_message
+from tarry.programs.cli.process import gc_paused, write_message
 
 if TYPE_CHECKING:
     from tarry.errors import TarryError

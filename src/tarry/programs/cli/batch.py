@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_type_hints
 
 import msgspec
 
-from tarry.clients.handle_verbs import server_verbs
-from tarry.core.requests import flow_of
+from tarry import Added, NewJob
 from tarry.errors import BadInput
+from tarry.internal import JobOptions, flow_of, perform, register_topic, server_verbs
 from tarry.programs.cli.progress import progress, with_progress
 from tarry.programs.cli.session import CommandSession
-from tarry.verbs.jobs.job_values import Added
-from tarry.verbs.jobs.options import JobOptions, NewJob
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.topic import Topic
+    from tarry import Topic
 
 
 def _line_type() -> type[msgspec.Struct]:
@@ -53,15 +51,15 @@ def add_from_file(
     """Adds the jobs of a file, with a progress bar; ``dry_run`` only checks them and prints their number."""
     topic, jobs = handle.name, new_jobs(path, raw=raw)[:limit]
     if not dry_run:
-        handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
+        perform(handle, server_verbs(handle).partitions())  # first, so that each answer below counts as progress
     flow = flow_of(server_verbs(handle).add_many(jobs, options, atomic=False))
     if dry_run:
         session.print_answer({"topic": topic, "would_add": len(jobs)}, f"{topic}  {len(jobs)} jobs would be added")
         return ()
     if jobs:
-        handle.engine.register_topic(topic)
+        register_topic(handle, topic)
     with progress(f"{topic}: adding", len(jobs)) as advance:
-        return handle.engine.run(with_progress(flow, lambda step: advance(len(step))))
+        return perform(handle, with_progress(flow, lambda step: advance(len(step))))
 
 
 def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:

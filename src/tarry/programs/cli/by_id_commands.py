@@ -35,7 +35,8 @@ from tarry.programs.cli.selection import (
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.job_values import JobInfo, StateFilter
+    from tarry import JobInfo
+    from tarry.types import StateFilter
 
 
 @verb()
@@ -209,11 +210,10 @@ def _list(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died or finished. On a terminal as a table, with task, body and error."""
-    from tarry.verbs.jobs.dead_groups import JobSearch
-    from tarry.verbs.jobs.views import page_args
+    from tarry.internal import JobSearch, views
 
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
-    page_args(
+    views.page_args(
         cast("StateFilter | None", state), after, before, 1, None
     )  # bad options are refused before an unknown topic
     JobSearch(task, error, text).check(None)

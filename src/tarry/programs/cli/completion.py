@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.client import Client
+    from tarry import Client
 
 TIMEOUT_S = 1.0
 
@@ -27,7 +27,7 @@ def complete_words(*known: str) -> Callable[[], list[str]]:
 
 def complete_topics(context: typer.Context) -> list[str]:
     """The known topics, without those on the command line already."""
-    from tarry.clients.blocking.client import Client  # imported before the timeout starts, which is for the server
+    from tarry import Client  # imported before the timeout starts, which is for the server
 
     found: list[str] = []
     asking = threading.Thread(target=_read_topics, args=(Client, context, found), daemon=True)

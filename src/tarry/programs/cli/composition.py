@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tarry import __version__
 from tarry.errors import BadInput
+from tarry.internal import names
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.dialects.mounts import DIALECTS
 from tarry.programs.serving.mounts import Mount
-from tarry.values import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import perform_view
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import TopicName, verb
 from tarry.programs.cli.progress import progress
@@ -26,8 +27,8 @@ from tarry.programs.cli.selection import (
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
+    from tarry import DeadGroups, Topic
+    from tarry.internal import JobSearch
 
 NONE = "there are no such jobs"
 
@@ -47,7 +48,7 @@ def dead(
     yes: Yes = False,
 ) -> None:
     """Groups dead jobs by what went wrong; shows, kicks or deletes the jobs of a filter."""
-    from tarry.verbs.jobs.dead_groups import JobSearch
+    from tarry.internal import JobSearch
 
     if jobs + kick + delete > 1:
         raise BadInput("dead: give one of --jobs, --kick and --delete.")
@@ -82,7 +83,7 @@ def _all_groups(topic: Topic[Any], search: JobSearch | None) -> DeadGroups:
     """The groups of all dead jobs; no call looks at more than a thousand of them."""
 
     def page(cursor: str | None) -> DeadGroups:
-        return topic.engine.run_view(topic.verbs.dead_groups(search, 1000, cursor))
+        return perform_view(topic, topic.verbs.dead_groups(search, 1000, cursor))
 
     found = page(None)
     with progress(f"{topic.name}: grouping", found.dead) as advance:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import TarryError, Unavailable
+from tarry.internal import address_of, ask_servers, perform, register_topic, server_verbs
 from tarry.programs.cli.commands import verb
 from tarry.programs.cli.output import condition_data, count_text
 from tarry.programs.cli.selection import DryRun
@@ -19,12 +19,10 @@ from tarry.programs.cli.topic_commands import check_with_progress, continue_hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tarry.clients.blocking.client import Client
-    from tarry.connections.blocking import Server
-    from tarry.connections.health import Node
+    from tarry import Client, Stats
+    from tarry.internal import health
+    from tarry.programs.cli.nodes import Server
     from tarry.programs.serving.conditions import Condition
-    from tarry.verbs.jobs.partitions import PartitionVerbs
-    from tarry.verbs.jobs.stats import Stats
 
 MAX_JOBS, MAX_MB = 1_000_000, 500
 """Of one topic or partition: moving a larger hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
@@ -69,7 +67,7 @@ def doctor(
     tarry's own ACL roles may not CONFIG GET or SCAN. It prints what it could not check.
     """
     client = session.client  # first: it imports redis-py, without telemetry
-    from tarry.connections.faults import NotPermitted
+    from tarry.internal import faults
     from tarry.programs.cli.nodes import as_text, read_nodes
     from tarry.programs.serving.conditions import assess_topic, facts_of
 
@@ -79,7 +77,7 @@ def doctor(
     known = set(client.topics())  # connecting checks whether the server can be used
     try:
         there = _topics_with_jobs(client)
-    except NotPermitted:
+    except faults.NotPermitted:
         there = dict[str, int]()
         session.print_note(
             "Topics that are missing in the list were not searched: this user may not SCAN. Run it as the server's administrator."
@@ -88,8 +86,8 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.register_topic(name)
-    shown = client.engine.config.address.redacted
+            register_topic(client, name)
+    shown = address_of(client).redacted
     servers = read_nodes(client)
     server = facts_of(servers.values())
     workers = client.workers()
@@ -132,7 +130,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _node_data(node: Node) -> dict[str, Any]:
+def _node_data(node: health.Node) -> dict[str, Any]:
     data = asdict(node)
     del data["loses_jobs"], data["unfit"]
     return data
@@ -148,7 +146,7 @@ def _check_topic(
 ) -> tuple[dict[str, Any], str, bool]:
     handle = client.topic(name)
     found, now = check_with_progress(handle), handle.stats()
-    parts = client.engine.run(server_verbs(handle).partitions())
+    parts = perform(client, server_verbs(handle).partitions())
     notes, ok = list(found.faults), found.ok
     if last >= len(parts) or (last >= 0 and len(parts) == 1):
         ok = False
@@ -178,13 +176,12 @@ def _text_of(condition: Condition, topic: str) -> str:
     return f"{condition.sentence[0].lower()}{condition.sentence[1:].removesuffix('.')}{hint}"
 
 
-def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
+def _check_settings(client: Client, name: str, parts: Sequence[Any]) -> list[str]:
     """Notes about partitions with different settings, which an interrupted ``configure`` leaves."""
-    from tarry.core.flows import gather
-    from tarry.core.requests import flow_of
+    from tarry.internal import flow_of, gather
     from tarry.verbs.jobs.settings import read_settings
 
-    data = client.engine.run(gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
+    data = perform(client, gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
     if all(one == data[0] for one in data):
         return []
     why = "its partitions have different settings, because a configure was interrupted"
@@ -192,16 +189,15 @@ def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[An
 
 
 def _too_large(
-    client: Client, parts: Sequence[PartitionVerbs[Any]], max_jobs: int = MAX_JOBS, max_bytes: int = MAX_MB << 20
+    client: Client, parts: Sequence[Any], max_jobs: int = MAX_JOBS, max_bytes: int = MAX_MB << 20
 ) -> list[str]:
     """Notes about topics or partitions so large that moving them to another node would block a server."""
-    from tarry.core.flows import gather
-    from tarry.core.requests import Command, flow_of
+    from tarry.internal import Command, flow_of, gather
 
     places = [part.keys.jobs for part in parts]
     counts = [Command((b"HLEN", key), int) for key in places]
     memory = [Command((b"MEMORY", b"USAGE", key), lambda reply: int(reply or 0), key_index=2) for key in places]
-    found = client.engine.run(gather(map(flow_of, (*counts, *memory))))
+    found = perform(client, gather(map(flow_of, (*counts, *memory))))
     notes = list[str]()
     for number, (jobs, size) in enumerate(zip(found[: len(places)], found[len(places) :], strict=True)):
         if jobs > max_jobs or size > max_bytes:
@@ -215,10 +211,10 @@ def _too_large(
 
 def _topics_with_jobs(client: Client) -> dict[str, int]:
     """The topics that have jobs, found by their keys on all nodes, and the last partition that has any, or -1."""
-    from tarry.connections.resp import raise_faults
-    from tarry.values.keys import partition_of, topic_keys
+    from tarry.internal import keys as key_names
+    from tarry.internal import raise_faults
 
-    begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
+    begin, end = key_names.topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
 
     def scan(server: Server) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -229,28 +225,28 @@ def _topics_with_jobs(client: Client) -> dict[str, int]:
             )
             for key in keys:
                 if key.startswith(begin) and key.endswith(end):
-                    name, number = partition_of(key[len(begin) : -len(end)])
+                    name, number = key_names.partition_of(key[len(begin) : -len(end)])
                     if not name.startswith(b" "):  # a part of tarry has it (OwnTopic)
                         found.add((name.decode(), number))
             if cursor == b"0":
                 return found
 
     found: dict[str, int] = {}
-    for name, number in set[tuple[str, int]]().union(*client.engine.runner.ask_all(scan).values()):
+    for name, number in set[tuple[str, int]]().union(*ask_servers(client, scan).values()):
         found[name] = max(number, found.get(name, -1))
     return found
 
 
 def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
     """Prints ACL lines that the server accepts: an old server refuses a line with a command that it does not know."""
-    from tarry.connections import fitness
+    from tarry.internal import fitness
     from tarry.verbs import acl
 
     def version(server: Server) -> tuple[int, ...]:
         info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
         return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
 
-    oldest = min((found for found in session.client.engine.runner.ask_all(version).values() if found), default=())
+    oldest = min((found for found in ask_servers(session.client, version).values() if found), default=())
     for role in acl.ROLES:
         line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
         session.print_answer({"role": role, "line": line}, line)

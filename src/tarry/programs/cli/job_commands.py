@@ -15,7 +15,8 @@ from tarry.programs.cli.selection import Limit, Uncounted
 from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.job_values import Added, BaseJob
+    from tarry import Added
+    from tarry.types import BaseJob
 
 Ttr = Annotated[str | None, typer.Option(metavar="DURATION", help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[
@@ -108,8 +109,8 @@ def add(
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
+        from tarry.internal import JobOptions
         from tarry.programs.cli.batch import add_from_file
-        from tarry.verbs.jobs.options import JobOptions
 
         for job in add_from_file(session, handle, file, JobOptions(**options), raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
@@ -148,7 +149,7 @@ def _job_as_text(job: BaseJob[Any], data: dict[str, Any]) -> str:
 def _settle(
     session: CommandSession, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]
 ) -> None:
-    from tarry.verbs.jobs.job_values import Reservation
+    from tarry import Reservation
 
     how(session.topic(topic), Reservation(id, receipt))
     session.print_answer({"id": id, "done": word}, f"{id}  {word}")

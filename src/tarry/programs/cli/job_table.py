@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tarry.errors import BodyError
+from tarry.internal import SECOND, printable, task_call
 from tarry.programs.cli.output import last_error_line, state_moment
-from tarry.values.durations import SECOND, as_text
-from tarry.values.printable import one_line
-from tarry.verbs.jobs.dead_groups import raw_body, task_call
+from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.dead_groups import DeadGroup
-    from tarry.verbs.jobs.job_values import JobInfo
+    from tarry import JobInfo
+    from tarry.types import DeadGroup
 
 COLOURS = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red", "finished": "blue"}
 GAP, ROOM_FOR_BOTH, ROOM_FOR_BODY = 2, 40, 12
@@ -40,8 +40,8 @@ def print_jobs(jobs: Sequence[JobInfo[Any]], now: datetime) -> None:
     named = [task_and_body(job) for job in jobs]
     titles = ["ID", "STATE", "WHEN", "ATTEMPTS", *(["TASK"] if any(task for task, _ in named) else [])]
     cells = [_cells(job, task, now)[: len(titles)] for job, (task, _) in zip(jobs, named, strict=True)]
-    errors = [Text(printable(error_line(job)), "red" if job.state == "dead" else "") for job in jobs]
-    bodies = [Text(printable(body), "dim") for _, body in named]
+    errors = [Text(in_one_line(error_line(job)), "red" if job.state == "dead" else "") for job in jobs]
+    bodies = [Text(in_one_line(body), "dim") for _, body in named]
     wide = {"BODY": (bodies, 1)}
     if any(job.reason or job.note for job in jobs):
         wide = {"ERROR": (errors, 2), **wide}
@@ -53,16 +53,16 @@ def print_groups(groups: Sequence[DeadGroup], now: datetime) -> None:
     titles = ["GROUP", "JOBS", "LAST", *(["TASK"] if any(group.task for group in groups) else [])]
     cells = [
         [
-            Text(printable(group.id)),
+            Text(in_one_line(group.id)),
             Text(f"{group.count:,}", justify="right"),
             Text(moment_text(group.last, now)),
-            Text(printable(group.task)),
+            Text(in_one_line(group.task)),
         ][: len(titles)]
         for group in groups
     ]
-    wide = {"ERROR": ([Text(printable(group.error), "red") for group in groups], 3)}
+    wide = {"ERROR": ([Text(in_one_line(group.error), "red") for group in groups], 3)}
     if any(group.place for group in groups):
-        wide["AT"] = ([Text(printable(group.place), "dim") for group in groups], 1)
+        wide["AT"] = ([Text(in_one_line(group.place), "dim") for group in groups], 1)
     _print_table(titles, cells, wide)
 
 
@@ -90,11 +90,11 @@ def _print_table(titles: Sequence[str], cells: Sequence[list[Text]], wide: dict[
 
 def _cells(job: JobInfo[Any], task: str, now: datetime) -> list[Text]:
     return [
-        Text(printable(job.id)),
+        Text(in_one_line(job.id)),
         Text(job.state, COLOURS[job.state]),
         Text(when_text(job, now)),
         Text(str(job.attempts)),
-        Text(printable(task)),
+        Text(in_one_line(task)),
     ]
 
 
@@ -111,7 +111,10 @@ def _print_line(console: Console, cells: Sequence[Text], widths: Sequence[int]) 
 def task_and_body(job: JobInfo[Any]) -> tuple[str, str]:
     """The task's name, or nothing, and the start of the body: of a task its arguments."""
     call = task_call(job)
-    body = raw_body(job) if call is None else bytes(call.args)
+    try:
+        body = job.raw if call is None else bytes(call.args)
+    except BodyError:  # its record is damaged, or of a newer version
+        body = b""
     return "" if call is None else call.task, body[: MOST_SHOWN * 4].decode("utf-8", "replace")
 
 
@@ -141,6 +144,6 @@ def rounded(span: timedelta) -> str:
     return re.sub(r"(\d)([a-z])", r"\1 \2", as_text(round(abs(span) / timedelta(seconds=1)) * SECOND))
 
 
-def printable(text: str) -> str:
+def in_one_line(text: str) -> str:
     """The start of a producer's text, in one line."""
-    return one_line(text[:MOST_SHOWN])
+    return printable.one_line(text[:MOST_SHOWN])

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import ask_servers
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import group, verb
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.connections.blocking import Server
-    from tarry.verbs.locks.lock_values import LockState
+    from tarry import LockState
+    from tarry.programs.cli.nodes import Server
 
 LOCKS = group("lock", "Locks across machines: who holds them, and releasing them by force.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
@@ -46,7 +47,7 @@ def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
     if hosts is None:
         yield session.client
         return
-    from tarry.clients.blocking.zookeeper import Client
+    from tarry.zookeeper import Client
 
     with Client(hosts, namespace=session.namespace, patience=session.usual_patience) as client:
         yield client
@@ -73,10 +74,8 @@ def _list(
 
 
 def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
-    from tarry.connections.faults import NotPermitted
-    from tarry.connections.resp import raise_faults
     from tarry.errors import ServerUnfit
-    from tarry.verbs.locks import lock_scripts
+    from tarry.internal import faults, lock_scripts, raise_faults
 
     namespace = session.client.namespace
 
@@ -92,8 +91,8 @@ def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
                 return found
 
     try:
-        return sorted(set().union(*session.client.engine.runner.ask_all(names).values()))
-    except NotPermitted as fault:
+        return sorted(set().union(*ask_servers(session.client, names).values()))
+    except faults.NotPermitted as fault:
         raise ServerUnfit(lock_scripts.NO_SCAN) from fault
 
 

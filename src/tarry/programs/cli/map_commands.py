@@ -16,8 +16,7 @@ from tarry.programs.cli.queue_commands import CODECS, CodecName
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.clients.redisson.blocking.mapcache import MapCache
-    from tarry.verbs.redisson.mapcache.map_values import MapStats
+    from tarry.redisson import MapCache, MapStats
 
 MAPS = group(
     "map-cache",

@@ -14,7 +14,7 @@ from tarry.programs.cli.session import CommandSession
 from tarry.programs.cli.topic_commands import continue_hint, count_leaving
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.topic_migration import Migrated
+    from tarry import Migrated
 
 
 @verb()
@@ -45,7 +45,7 @@ def migrate(
     ] = False,
 ) -> None:
     """Moves waiting and dead jobs, schedules and settings into another topic; due times and attempts are kept. Safe to repeat."""
-    from tarry.clients.blocking.client import Client
+    from tarry import Client
 
     if to is None and to_url is None and to_namespace is None:
         raise BadInput("to: give --to (another name), --to-namespace or --to-url (another server).")

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tarry.connections import fitness
-from tarry.connections.faults import Fault
-from tarry.connections.health import UNREADABLE, Node, alone, assess_node
+from tarry.internal import address_of, ask_servers, faults, fitness, health
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.client import Client
-    from tarry.connections.blocking import Server
+    from tarry import Client
 
 PINGS = 5
 
 
-def read_nodes(client: Client) -> dict[str, Node]:
+class Server(Protocol):
+    """A server behind a client."""
+
+    def exchange(self, commands: Sequence[tuple[bytes, ...]]) -> list[Any]:
+        """Sends commands, and returns their replies."""
+        ...
+
+
+def read_nodes(client: Client) -> dict[str, health.Node]:
     """Every server of a client, by its address."""
-    kind = client.engine.config.address.kind
-    return client.engine.runner.ask_all(
-        lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel")
-    )
+    kind = address_of(client).kind
+    return ask_servers(client, lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel"))
 
 
-def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
+def read_node(server: Server, *, cluster: bool, watched: bool = False) -> health.Node:
     """Reads one server; ``watched`` if Sentinels watch it. Raises a ``Fault`` when it does not answer."""
     replies = server.exchange(fitness.probe_commands())
     if fitness.wants_save(replies):
@@ -37,9 +41,9 @@ def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
         began = time.perf_counter()
         server.exchange(((b"PING",),))
         spans.append((time.perf_counter() - began) * 1000)
-    node = assess_node(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
-    found = alone(info, _settings(server)) if watched else []
-    loses_jobs = node.loses_jobs or any(note != UNREADABLE for note in found)
+    node = health.assess_node(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
+    found = health.alone(info, _settings(server)) if watched else []
+    loses_jobs = node.loses_jobs or any(note != health.UNREADABLE for note in found)
     return replace(node, notes=(*node.notes, *found), loses_jobs=loses_jobs)
 
 
@@ -52,7 +56,7 @@ def _settings(server: Server) -> dict[str, str] | None:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def as_text(node: Node) -> str:
+def as_text(node: health.Node) -> str:
     """``Valkey 9.0.1, noeviction, append-only file, 1.2 MB; answers in 0.12 ms, clock +0.3 ms``"""
     memory = None if node.memory is None else f"{node.memory / 1e6:.1f} MB"
     data = ", ".join(part for part in (node.version, node.policy, node.persistence, memory) if part)
@@ -65,7 +69,7 @@ def _clock(server: Server) -> float | None:
     before = time.time()
     [reply] = server.exchange(((b"TIME",),))
     after = time.time()
-    if isinstance(reply, Fault):
+    if isinstance(reply, faults.Fault):
         return None
     server_time: Any = int(reply[0]) + int(reply[1]) / 1e6
     return round(float(server_time - (before + after) / 2) * 1000, 3)

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
+    from tarry import Added, Histogram, JobInfo, MinuteCounts, Schedule, Stats, TopicSettings
     from tarry.programs.serving.conditions import Condition
-    from tarry.verbs.jobs.job_values import Added, BaseJob, JobInfo
-    from tarry.verbs.jobs.schedule_info import Schedule
-    from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats, TopicSettings
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.types import BaseJob, WorkerInfo
     from tarry.wire.schemas import Schema
 
 T = TypeVar("T")

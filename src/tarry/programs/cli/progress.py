@@ -8,13 +8,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.values.printable import one_line
+from tarry.internal import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tarry.core.requests import Flow, Request
-    from tarry.core.scripts import Script
 
 T = TypeVar("T")
 AFTER_S = 0.5
@@ -64,7 +62,7 @@ class _Bar:
             transient=True,
             redirect_stdout=False,  # stdout is not touched
         )
-        self._shown.add_task(one_line(self._what), total=self._total)
+        self._shown.add_task(printable.one_line(self._what), total=self._total)
         self._shown.start()
 
     def finish(self) -> None:
@@ -72,11 +70,13 @@ class _Bar:
             self._shown.stop()
 
 
-def with_progress(flow: Flow[T], on_answer: Callable[[Any], None], script: Script | None = None) -> Flow[T]:
+def with_progress(
+    flow: Generator[Any, Any, T], on_answer: Callable[[Any], None], script: Any = None
+) -> Generator[Any, Any, T]:
     """The same flow; ``on_answer`` is called with each answer, or with those of one script."""
     from tarry.core.flows import intercept
 
-    def on_reply(requests: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
+    def on_reply(requests: Sequence[Any], answers: Sequence[Any]) -> Sequence[Any]:
         for request, answer in zip(requests, answers, strict=True):
             if not isinstance(answer, Exception) and (script is None or getattr(request, "script", None) is script):
                 on_answer(answer)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import perform
 from tarry.programs.cli import arguments, output
 from tarry.programs.cli.commands import Redisson, TopicName, group, verb
 from tarry.programs.cli.completion import complete_words
@@ -18,7 +19,7 @@ from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.redisson.delayed.stats import QueueStats
+    from tarry.redisson import QueueStats
 
 QUEUES = group(
     "delayed-queue", "Delayed queues that Java applications with Redisson share: the same in every namespace."
@@ -89,7 +90,7 @@ def _list(
     ] = False,
 ) -> None:
     """Lists the elements that are not delivered yet, in the order of due times."""
-    from tarry.values.durations import MILLISECOND, as_datetime
+    from tarry.internal import MILLISECOND, as_datetime
     from tarry.verbs.redisson.delayed import queue_migration as migration
 
     handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
@@ -100,7 +101,7 @@ def _list(
         return
     at = 0
     while at < limit:
-        page, size = session.client.engine.run(migration.preview(handle.verbs.context, at, claimed=False))
+        page, size = perform(session.client, migration.preview(handle.verbs.context, at, claimed=False))
         for element in page[: limit - at]:
             value, due = output.element_data(element.body), output.rfc3339(as_datetime(element.due_ms * MILLISECOND))
             session.print_answer({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
@@ -169,11 +170,11 @@ def move(
     ] = False,
 ) -> None:
     """Moves due elements to the blocking queue: once, or with --keep-moving as long as this runs."""
-    from tarry.verbs.redisson.delayed.transfer import transfer_all
+    from tarry.internal import transfer
 
     client = session.client
     for name in queues:
-        done = client.engine.run(transfer_all(client.engine.config.queue_keys(name)))
+        done = perform(client, transfer.transfer_all(client.delayed_queue(name).verbs.keys))
         data = {"queue": name, "moved": done.moved, "poison": done.poison}
         session.print_answer(data, f"{name}  {done.moved} moved" + (f", {done.poison} poison" if done.poison else ""))
     if keep_moving:

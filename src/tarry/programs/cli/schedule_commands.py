@@ -12,7 +12,7 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.schedule_info import Schedule
+    from tarry import Schedule
 
 SCHEDULES = group("schedule", "Jobs that come again: at an interval, or by calendar.")
 MISSED = ("skip", "once", "all")

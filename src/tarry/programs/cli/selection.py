@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import perform, printable
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.output import count_text
 from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession
-from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.dead_groups import JobSearch
-    from tarry.verbs.jobs.job_values import JobInfo, State, StateFilter
+    from tarry import JobInfo, Topic
+    from tarry.internal import JobSearch
+    from tarry.types import State, StateFilter
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The jobs' ids; or --state.")]
 STATES = complete_words("delayed", "ready", "reserved", "dead", "retrying", "finished")
@@ -69,14 +69,14 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
     count = count_jobs(topic, state, limit)
     what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
-    if count and not typer.confirm(one_line(what), err=True):
+    if count and not typer.confirm(printable.one_line(what), err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
 
 
 def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
     """How many jobs a command would act on. Raises ``BadInput`` for an unknown state."""
-    now = topic.engine.run(topic.verbs.stats())
+    now = perform(topic, topic.verbs.stats())
     if state is None:
         found = now.delayed + now.ready + now.reserved + now.dead
     else:
@@ -135,7 +135,7 @@ def list_jobs(
         while left is None or left > 0:
             page_size = min(left or 1000, 1000)
             step = topic.verbs.list(cast("StateFilter | None", state), None, None, page_size, cursor, search)
-            page = topic.engine.run(step)  # never from a replica: a command acts on the answer
+            page = perform(topic, step)  # never from a replica: a command acts on the answer
             yield from page
             advance(page.scanned or len(page))
             left = None if left is None else left - len(page)

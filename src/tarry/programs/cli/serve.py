@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import address_of
 from tarry.programs.cli.commands import Redisson, verb
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
@@ -171,18 +172,16 @@ def serve(
     ] = None,
 ) -> None:
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
+    from tarry.internal import SECOND, duration_us, names, worker_process
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.web_pages import checked_hosts, checked_origins
-    from tarry.values import names
-    from tarry.values.durations import SECOND, duration_us
-    from tarry.worker.worker_process import run_in_loop
 
     for one in other_namespace or ():
         with renamed_parameters(namespace="other_namespace"):
             names.check_namespace(one)
     http_server.require_extra()
-    from tarry.clients.awaited.client import AsyncClient
+    from tarry import AsyncClient
     from tarry.programs.cli.composition import SQS, Composition, dialects_of
     from tarry.programs.dialects.mounts import DIALECTS, Dialects
 
@@ -230,7 +229,9 @@ def serve(
     def open_client(namespace: str) -> AsyncClient:
         return AsyncClient(session.url, namespace=namespace, redisson=redisson)
 
-    run_in_loop(_serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens))
+    worker_process.run_in_loop(
+        _serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens)
+    )
 
 
 def _checked_root(path: str) -> str:
@@ -244,11 +245,10 @@ def _checked_root(path: str) -> str:
 
 def _show_logs(format: str) -> None:
     """Sends the dashboard's audit log to stderr, and all other log lines from warnings on."""
-    from tarry.values.printable import TextFormatter
-    from tarry.worker import log_setup
+    from tarry.internal import log_setup, printable
 
     handler = logging.StreamHandler()
-    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else TextFormatter())
+    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else printable.TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("tarry.audit").setLevel(logging.INFO)
 
@@ -280,7 +280,7 @@ async def _serve(
                 return await http_server.serve(app, listener, server, parent=parent)
             host, port = listener.getsockname()[:2]
             handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}"
-            shown = app.clients[settings.namespaces[0]].engine.config.address.redacted
+            shown = address_of(app.clients[settings.namespaces[0]]).redacted
             if composition.beanstalk is not None:
                 from tarry.programs.beanstalk import server as beanstalk
 

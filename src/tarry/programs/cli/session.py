@@ -10,13 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tarry.programs.cli.collector import gc_paused
-from tarry.programs.cli.stderr import write_message
-from tarry.values.printable import TextFormatter, json_line, one_line
+from tarry.internal import printable
+from tarry.programs.cli.process import gc_paused, write_message
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.client import Client
-    from tarry.clients.blocking.topic import Topic
+    from tarry import Client, Topic
 
 
 PATIENCE, WAITING = "3s", "10s"
@@ -45,7 +43,7 @@ class CommandSession:
     def client(self) -> Client:
         if self._client is None:
             with gc_paused(), _without_telemetry():
-                from tarry.clients.blocking.client import Client
+                from tarry import Client
                 from tarry.errors import BadInput
 
             try:
@@ -71,15 +69,17 @@ class CommandSession:
 
     def is_known(self, topic: Topic[Any]) -> bool:
         """Whether anything was ever added to a topic, or configured for it."""
-        from tarry.verbs.jobs.views import is_known
+        from tarry.internal import perform, perform_view, views
 
-        known = is_known(topic.verbs.context.keys)
-        return topic.engine.run_view(known) or topic.engine.run(known)  # a replica may not have it yet
+        known = views.is_known(topic.verbs.context.keys)
+        return perform_view(topic, known) or perform(topic, known)  # a replica may not have it yet
 
     def print_answer(self, answer: Any, *lines: str) -> None:
         """Prints an answer to stdout: as one line of JSON, or as lines of text. ``answer`` is data, or a function that makes them,
         which is called for JSON only. Nothing in a line controls a terminal, or ends it."""
-        print(dumps(answer() if callable(answer) else answer) if self.json else "\n".join(map(one_line, lines)))
+        print(
+            dumps(answer() if callable(answer) else answer) if self.json else "\n".join(map(printable.one_line, lines))
+        )
 
     def print_note(self, text: str) -> None:
         """Prints a message to stderr, with ``--json`` as JSON."""
@@ -111,7 +111,7 @@ def _without_telemetry() -> Generator[None]:
 def dumps(answer: Any) -> str:
     import msgspec
 
-    return json_line(msgspec.json.encode(answer).decode())
+    return printable.json_line(msgspec.json.encode(answer).decode())
 
 
 def _log_to_stderr(client: Client, *, as_json: bool) -> None:
@@ -119,10 +119,10 @@ def _log_to_stderr(client: Client, *, as_json: bool) -> None:
     that the server does not answer appears at once, and once."""
     logger = logging.getLogger("tarry")
     handler, patience_handler = logging.StreamHandler(), logging.StreamHandler()
-    handler.setFormatter(TextFormatter("%(message)s"))
-    patience_handler.setFormatter(TextFormatter("%(message)s (--patience)"))
+    handler.setFormatter(printable.TextFormatter("%(message)s"))
+    patience_handler.setFormatter(printable.TextFormatter("%(message)s (--patience)"))
     if as_json:
-        from tarry.worker import log_setup
+        from tarry.internal import log_setup
 
         handler.setFormatter(log_setup.JsonFormatter())
         patience_handler.setFormatter(log_setup.JsonFormatter())
@@ -134,8 +134,12 @@ def _log_to_stderr(client: Client, *, as_json: bool) -> None:
         patience.propagate = False
         patience_handler.addFilter(lambda line: line.levelno == logging.INFO)
         patience.addHandler(patience_handler)
-    handler.addFilter(
-        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner.started_server
-    )
+    handler.addFilter(lambda line: not str(line.msg).startswith("No URL was given") or _has_started_server(client))
     logger.addHandler(handler)
     logger.propagate = False
+
+
+def _has_started_server(client: Client) -> bool:
+    from tarry.clients.inside import started_server
+
+    return started_server(client)

@@ -12,7 +12,7 @@ Each part of the time line is one call of ``histogram``, which costs the same fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,18 +21,14 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from tarry.clients.handle_verbs import server_verbs
+from tarry.internal import perform_view, printable, server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.worker_commands import as_text
 from tarry.programs.serving.conditions import Condition, assess_topic, facts_of, severity
-from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.client import Client
-    from tarry.clients.blocking.topic import Topic
-    from tarry.core.requests import Flow
-    from tarry.verbs.jobs.stats import Histogram, MinuteCounts, Stats
-    from tarry.verbs.workers import WorkerInfo
+    from tarry import Client, Histogram, MinuteCounts, Stats, Topic
+    from tarry.types import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
@@ -70,23 +66,21 @@ def view_topics(
 ) -> dict[str, TopicView]:
     """Reads the views of the topics in one pipeline; of all known topics by default. The time line fills a window of a width.
     ``workers`` are the live ones, which their conditions are about, too."""
-    from tarry.core.flows import gather
+    from tarry.internal import gather
     from tarry.programs.cli.nodes import read_nodes
 
     chosen = list(names or sorted(client.topics()))
     server = facts_of(read_nodes(client).values())
     scale = min(max((width - AROUND) / USUAL_COLUMNS, 0), MOST_COLUMNS_SCALE)
-    found = client.engine.run_view(gather(_view_topic(client.topic(name), scale) for name in chosen))
+    found = perform_view(client, gather(_view_topic(client.topic(name), scale) for name in chosen))
     return {
         name: TopicView(stats, past, stretches, assess_topic(stats, workers, server))
         for name, (stats, past, stretches) in zip(chosen, found, strict=True)
     }
 
 
-def _view_topic(topic: Topic[Any], scale: float) -> Flow[tuple[Stats, Histogram, tuple[Histogram, ...]]]:
-    from tarry.core.flows import gather
-    from tarry.core.requests import flow_of
-    from tarry.values.durations import SECOND, duration_us
+def _view_topic(topic: Topic[Any], scale: float) -> Generator[Any, Any, tuple[Stats, Histogram, tuple[Histogram, ...]]]:
+    from tarry.internal import SECOND, duration_us, flow_of, gather
 
     past = flow_of(server_verbs(topic).histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1]))
     stretches = [
@@ -97,7 +91,7 @@ def _view_topic(topic: Topic[Any], scale: float) -> Flow[tuple[Stats, Histogram,
         )
         for _, start, end, columns in SPANS
     ]
-    requests: list[Flow[Any]] = [flow_of(server_verbs(topic).stats()), past, *stretches]
+    requests: list[Generator[Any, Any, Any]] = [flow_of(server_verbs(topic).stats()), past, *stretches]
     stats, late, *rest = yield from gather(requests)
     return stats, late, tuple(rest)
 
@@ -133,7 +127,11 @@ def block(
     head = _head(name, view.stats, last.stats if last else None)
     if marked:
         head[0].stylize("reverse")
-    told = [Text(one_line(one.sentence), LEVEL_STYLES[one.level]) for one in view.conditions if one.kind not in UNTOLD]
+    told = [
+        Text(printable.one_line(one.sentence), LEVEL_STYLES[one.level])
+        for one in view.conditions
+        if one.kind not in UNTOLD
+    ]
     return Group(Phrases([*head, *_workers_line(name, workers), *told]), _line(view), Rule(style="dim"))
 
 
@@ -165,7 +163,7 @@ def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
 
 
 def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
-    line = [Text(one_line(name), "bold")]
+    line = [Text(printable.one_line(name), "bold")]
     for state, colour in STATES.items():
         count = getattr(stats, state)
         line.append(Text(f"{state} {count}", colour if count else "dim"))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tarry.errors import BadInput
+from tarry.internal import perform
 from tarry.programs.cli.commands import group, verb
 from tarry.programs.cli.output import rfc3339
 from tarry.programs.cli.session import CommandSession
@@ -37,10 +38,10 @@ def create(
     sqs: Annotated[bool, typer.Option("--sqs", help="It is for clients of SQS, too: shows their two keys.")] = False,
 ) -> None:
     """Creates a token and shows it, this once."""
-    from tarry.verbs import tokens
+    from tarry.internal import tokens
 
     text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs, sqs=sqs)
-    session.client.engine.run(tokens.store_token(session.namespace, id, record))
+    perform(session.client, tokens.store_token(session.namespace, id, record))
     session.print_note(f"The token {id} of the namespace {session.namespace}; only a hash of it is stored.")
     data: dict[str, Any] = {"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}
     if sqs:
@@ -52,9 +53,9 @@ def create(
 @verb(name="list", within=token)
 def list_tokens(session: CommandSession) -> None:
     """Lists the tokens of the namespace, without their secrets."""
-    from tarry.verbs import tokens
+    from tarry.internal import tokens
 
-    _, found = session.client.engine.run(tokens.list_tokens(session.namespace))
+    _, found = perform(session.client, tokens.list_tokens(session.namespace))
     for one in found:
         record = one.record
         limits = {"calls": record.calls, "jobs": record.jobs}
@@ -70,8 +71,8 @@ def revoke(
     id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as the list shows it.", show_default=False)],
 ) -> None:
     """Revokes a token; all services refuse it within a second."""
-    from tarry.verbs import tokens
+    from tarry.internal import tokens
 
-    if not session.client.engine.run(tokens.delete_token(session.namespace, id)):
+    if not perform(session.client, tokens.delete_token(session.namespace, id)):
         raise BadInput(f"id: no token {id} in the namespace {session.namespace}; see `tarry token list`.")
     session.print_answer({"id": id, "revoked": True}, f"{id}  revoked")

@@ -152,10 +152,10 @@ def _demo_worker(
     import asyncio
     import logging
 
+    from tarry.internal import printable
     from tarry.programs.demo.demo_workers import close_orders
-    from tarry.values.printable import TextFormatter
 
     handler = logging.StreamHandler()
-    handler.setFormatter(TextFormatter("%(asctime)s %(message)s"))
+    handler.setFormatter(printable.TextFormatter("%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler])
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))

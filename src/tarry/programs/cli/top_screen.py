@@ -28,7 +28,7 @@ from tarry.programs.cli.worker_commands import as_text
 
 if TYPE_CHECKING:
     from tarry.programs.cli.timeline import TopicView
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.types import WorkerInfo
 
 SORTS: dict[str, Callable[[TopicView], tuple[object, ...]]] = {
     "worst first": timeline.worst_key,

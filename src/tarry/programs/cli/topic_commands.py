@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tarry.clients.handle_verbs import server_verbs
 from tarry.errors import BadInput
+from tarry.internal import MILLISECOND, moment_us, perform, server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.progress import progress, with_progress
 from tarry.programs.cli.selection import STEP, Limit, Running, StateName, Yes, confirm_deletion, count_jobs, list_jobs
 from tarry.programs.cli.session import CommandSession
-from tarry.values.durations import MILLISECOND, as_text, moment_us
+from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.topic import Topic
-    from tarry.verbs.jobs.job_values import State, StateFilter
-    from tarry.verbs.jobs.stats import CheckReport, Stats
+    from tarry import CheckReport, Stats, Topic
+    from tarry.types import State, StateFilter
 
 
 NO_LIMIT = "none"
@@ -108,7 +107,7 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
-    from tarry.core.requests import flow_of
+    from tarry.internal import flow_of
 
     if running and state not in (None, "reserved"):
         raise BadInput("running, state: only reserved jobs run; give --state reserved, or no state.")
@@ -122,10 +121,11 @@ def purge(
         count = count_jobs(handle, state, limit)
         session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
-        handle.engine.run(server_verbs(handle).partitions())  # first, so that each answer below counts as progress
+        perform(handle, server_verbs(handle).partitions())  # first, so that each answer below counts as progress
         with progress(f"{topic}: deleting", lambda: count_jobs(handle, state, None)) as advance:
-            count = session.client.engine.run(
-                with_progress(flow_of(server_verbs(handle).purge(cast("StateFilter | None", state))), advance)
+            count = perform(
+                session.client,
+                with_progress(flow_of(server_verbs(handle).purge(cast("StateFilter | None", state))), advance),
             )
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
@@ -237,29 +237,26 @@ def resume(session: CommandSession, topic: TopicName) -> None:
 
 def check_with_progress(topic: Topic[Any]) -> CheckReport:
     """Checks a topic, with a progress bar."""
-    from tarry.core.requests import flow_of
-    from tarry.verbs.jobs.views import CHECK
+    from tarry.internal import flow_of, views
 
-    topic.engine.run(server_verbs(topic).partitions())
+    perform(topic, server_verbs(topic).partitions())
 
     def total() -> int:  # of jobs, of their runs, and of reservations, if all is well
         now = topic.stats()
         return now.delayed + now.ready + 3 * now.reserved + 2 * now.dead + now.retrying
 
     with progress(f"{topic.name}: checking", total) as advance:
-        return topic.engine.run(
-            with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), CHECK)
+        return perform(
+            topic, with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), views.CHECK)
         )
 
 
 def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
     """How many jobs and schedules an unfinished ``migrate`` has taken from this topic and not yet put into the other."""
-    from tarry.core.flows import gather
-    from tarry.core.requests import flow_of
-    from tarry.verbs.jobs import views
+    from tarry.internal import flow_of, gather, views
 
-    both = [views.count_leaving(part.keys) for part in topic.engine.run(server_verbs(topic).partitions())]
-    found = topic.engine.run(gather(flow_of(request) for pair in both for request in pair))
+    both = [views.count_leaving(part.keys) for part in perform(topic, server_verbs(topic).partitions())]
+    found = perform(topic, gather(flow_of(request) for pair in both for request in pair))
     return sum(found[::2]), sum(found[1::2])
 
 

@@ -16,7 +16,7 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
-    from tarry.worker.worker import Worker
+    from tarry import Worker
 
 
 @verb(with_patience=False)  # it waits for its server without a limit
@@ -55,7 +55,7 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be released."""
-    from tarry.worker import log_setup
+    from tarry.internal import log_setup
 
     format = "json" if session.json else log
     if redisson is not None:
@@ -94,9 +94,8 @@ def _run(
     log: str,
     log_level: str | None,
 ) -> int:
-    from tarry.worker import parent_messages
-    from tarry.worker import worker_process as process
-    from tarry.worker.worker import override
+    from tarry.internal import override, parent_messages
+    from tarry.internal import worker_process as process
 
     arguments = _child_command(
         session=session,
@@ -109,7 +108,7 @@ def _run(
     )
     command = [sys.executable, "-m", "tarry", *arguments]
     if reload:
-        from tarry.worker import reload as reloader
+        from tarry.internal import reload as reloader
 
         return reloader.serve([*command, "--processes", str(processes)])
     found = _load_worker(app, log)
@@ -127,8 +126,8 @@ def _run(
 
 def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
+    from tarry.internal import worker_process as process
     from tarry.worker import app_loader
-    from tarry.worker import worker_process as process
 
     try:
         return app_loader.load(app)
@@ -148,7 +147,7 @@ def _child_command(
     log_level: str | None,
 ) -> list[str]:
     """The command line of a child process. A URL is passed in the environment: it may contain a password."""
-    from tarry.worker import parent_messages
+    from tarry.internal import parent_messages
 
     if session.url:
         os.environ[parent_messages.URL] = session.url

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from tarry.internal import printable
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, verb
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
-from tarry.values.printable import one_line
 
 if TYPE_CHECKING:
-    from tarry.verbs.workers import WorkerInfo, WorkerMode
+    from tarry.types import WorkerInfo, WorkerMode
 
 WORDS = {"quiet": "be quiet", "stop": "stop", "work": "work again"}
 
@@ -49,9 +49,7 @@ def worker_mode(
 
     It learns of it with its next report, within ten seconds.
     """
-    from tarry.verbs.workers import check_mode
 
-    check_mode(mode)
     alive = session.client.set_worker_mode(worker, cast("WorkerMode", mode))
     session.print_answer(
         {"worker": worker, "mode": mode, "alive": alive},
@@ -85,7 +83,7 @@ def as_text(info: WorkerInfo) -> str:
     if info.jobs:
         oldest = info.jobs[0]  # when it reported: the job may be done by now
         parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.reported_at - oldest.taken)}")
-    return one_line("  ".join(parts))
+    return printable.one_line("  ".join(parts))
 
 
 def _whole_seconds(span: timedelta) -> str:
