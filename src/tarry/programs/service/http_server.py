@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tarry.connections.background import supervise_task
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
+from tarry.internal import perform, supervise_task
 from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, write_line
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def serve(
     app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, parent: socket.socket | None = None
 ) -> None:
     """Serves until a signal, then drains. With a ``parent``, which speaks for all its processes, also until that is gone."""
-    from tarry.worker.signals import handle_signals
+    from tarry.internal import handle_signals
 
     stopping = asyncio.Event()
 
@@ -152,11 +152,11 @@ def _freeze_gc() -> None:
 
 async def check_tokens(app: ServiceApp, *, without: bool) -> bool:
     """Whether requests need a token. Raises ``ServerUnfit`` if they must and no token exists."""
-    from tarry.verbs import tokens
+    from tarry.internal import tokens
 
     if without:
         return False
-    found = [await client.engine.run(tokens.list_tokens(namespace)) for namespace, client in app.clients]
+    found = [await perform(client, tokens.list_tokens(namespace)) for namespace, client in app.clients]
     if any(listed for _, listed in found):
         return True
     if not app.settings.on_loopback:

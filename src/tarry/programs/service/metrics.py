@@ -17,12 +17,10 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_late
 from prometheus_client import Counter as EventCounter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from tarry.connections.background import failures
-from tarry.connections.fitness import parse_info
-from tarry.connections.health import Node, assess_node
-from tarry.connections.resp import raise_faults
+from tarry import Stats
 from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges
 from tarry.errors import TarryError, Unavailable
+from tarry.internal import ask_servers, failures, fitness, health, perform, raise_faults
 from tarry.programs.service.skipped_topics import SkippedTopics
 from tarry.programs.service.topic_verdicts import LastVerdicts, look_at_topics
 from tarry.programs.serving.conditions import (
@@ -33,10 +31,9 @@ from tarry.programs.serving.conditions import (
     facts_of,
 )
 from tarry.programs.serving.processes import SHARED_FOLDER
-from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
-    from tarry.connections.awaited import Server
+    from tarry.internal import AsyncServer
     from tarry.programs.serving.authorization import Credential
     from tarry.programs.serving.namespace_clients import NamespaceClients
 
@@ -70,18 +67,18 @@ _PING = ((b"PING",), (b"EVAL", b"return 1", b"0"))
 """A server that answers both is reachable and runs scripts."""
 
 
-async def _ping(server: Server) -> None:
+async def _ping(server: AsyncServer) -> None:
     raise_faults(await server.exchange(_PING))
 
 
-async def _assess(server: Server) -> tuple[dict[str, str], Node]:
+async def _assess(server: AsyncServer) -> tuple[dict[str, str], health.Node]:
     """Its INFO, and what `tarry doctor` judges by that and its response time."""
     began = time.perf_counter()
     await _ping(server)
     answer_ms = (time.perf_counter() - began) * 1000
     [info] = raise_faults(await server.exchange(((b"INFO",),)))
-    fields = parse_info(info)
-    return fields, assess_node(fields, None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
+    fields = fitness.parse_info(info)
+    return fields, health.assess_node(fields, None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
 
 
 class Metrics:
@@ -141,12 +138,12 @@ class Metrics:
     async def round_trip(self, clients: NamespaceClients) -> None:
         """Pings every server, on a Cluster every node with slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
-        await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
+        await asyncio.gather(*[ask_servers(client, _ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
 
     async def _assess_servers(self, clients: NamespaceClients) -> ServerFacts:
         """Judges every server, logs what has changed, and measures how full the fullest is."""
-        found = await asyncio.gather(*[client.engine.runner.ask_all(_assess) for _, client in clients])
+        found = await asyncio.gather(*[ask_servers(client, _assess) for _, client in clients])
         nodes = [node for servers in found for _, node in servers.values()]
         for shown, (info, _) in (one for servers in found for one in servers.items()):
             self._changes.note(shown, info)
@@ -167,9 +164,7 @@ class Metrics:
         try:
             async with asyncio.timeout(READINESS_TIMEOUT_S):
                 await self.round_trip(clients)
-                await asyncio.gather(
-                    *[client.engine.run(client.topic("readyz").verbs.stats()) for _, client in clients]
-                )
+                await asyncio.gather(*[perform(client, client.topic("readyz").verbs.stats()) for _, client in clients])
                 facts = await self.skipped.or_none("state of the server", self._assess_servers(clients))
                 return facts or UNKNOWN_SERVER
         except TimeoutError:

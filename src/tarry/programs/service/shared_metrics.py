@@ -12,11 +12,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from tarry.verbs.redisson.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
+    from tarry import AsyncClient, LockState
     from tarry.programs.service.skipped_topics import SkippedTopics
-    from tarry.verbs.locks.lock_values import LockState
-    from tarry.verbs.redisson.delayed.stats import QueueStats
-    from tarry.verbs.redisson.mapcache.map_values import MapStats
+    from tarry.redisson import MapStats, QueueStats
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from tarry.connections.background import failures
+from tarry.internal import failures
 from tarry.programs.serving.connection_limits import HEAD_S, LAST_S, Phase, PortLimits
 
 

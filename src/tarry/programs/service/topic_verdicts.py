@@ -21,11 +21,10 @@ from tarry.errors import TarryError
 from tarry.programs.serving.conditions import KINDS, Condition, ServerFacts, assess_topic, severity
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
+    from tarry import AsyncClient, Stats
     from tarry.programs.service.skipped_topics import SkippedTopics
     from tarry.programs.serving.namespace_clients import NamespaceClients
-    from tarry.verbs.jobs.stats import Stats
-    from tarry.verbs.workers import WorkerInfo
+    from tarry.types import WorkerInfo
 
 MOST_TOPICS = 1000
 """Of a namespace; the others are left out."""

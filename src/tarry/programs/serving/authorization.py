@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Protocol
 
-from tarry.connections.background import supervise_task
 from tarry.errors import TarryError
+from tarry.internal import perform, supervise_task, tokens
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host, is_own_origin, knows_tls
-from tarry.verbs import tokens
 
 if TYPE_CHECKING:
     from tarry.programs.serving.namespace_clients import NamespaceClients
@@ -317,9 +316,9 @@ class Authorizer:
         await asyncio.shield(table.refreshing)
 
     async def _refresh(self, namespace: str, table: TokenTable) -> None:
-        began, engine = time.monotonic(), self._clients[namespace].engine
-        if await engine.run(tokens.table_version(namespace)) != table.version:
-            version, listed = await engine.run(tokens.list_tokens(namespace))
+        began, client = time.monotonic(), self._clients[namespace]
+        if await perform(client, tokens.table_version(namespace)) != table.version:
+            version, listed = await perform(client, tokens.list_tokens(namespace))
             before = table.credentials
             table.credentials = {
                 token.id: before.get(token.id) or _make_credential(namespace, token) for token in listed

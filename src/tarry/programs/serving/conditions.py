@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.stats import Stats
-    from tarry.verbs.workers import WorkerInfo, WorkerTopic
+    from tarry import Stats
+    from tarry.types import WorkerInfo, WorkerTopic
 
 Kind = Literal[
     "died",

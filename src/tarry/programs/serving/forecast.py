@@ -26,8 +26,9 @@ from tarry.programs.serving.conditions import span_text
 from tarry.programs.serving.pop_order import FAR, RateLeft, WaitingJob, hand_outs
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.stats import DueSoon, Stats
-    from tarry.verbs.workers import WorkerInfo, WorkerTopic
+    from tarry import Stats
+    from tarry.internal import DueSoon
+    from tarry.types import WorkerInfo, WorkerTopic
 
 Reason = Literal["paused", "no_consumer", "unknown_tasks", "limited", "unknown_pace"]
 REASONS: tuple[Reason, ...] = get_args(Reason)

@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from tarry.core.flows import intercept
-from tarry.core.requests import Command, Request, ScriptCall
 from tarry.errors import BadInput, JobExists
+from tarry.internal import names
 from tarry.programs.serving.problems import KeyReused
-from tarry.values.names import IdGenerator
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.interfaces import HandleEngine
     from tarry.programs.serving.authorization import Credential
 
 HEADER = b"idempotency-key"
@@ -41,7 +38,7 @@ class KeyedRequest(Protocol):
     credential: Credential | None
 
 
-class KeyedIds(IdGenerator):
+class KeyedIds(names.IdGenerator):
     """Ids derived from the key of a token, and nonces derived from the whole request: the n-th is always the same."""
 
     def __init__(self, key: bytes, request: bytes) -> None:
@@ -121,27 +118,3 @@ def _with_content(key: bytes, content: Any) -> bytes:
 
 def _digest(what: bytes, index: int, key: bytes) -> bytes:
     return sha256(b"%s %d %s" % (what, index, key)).digest()
-
-
-class ReplayEngine:
-    """An engine that runs every script as a replay."""
-
-    def __init__(self, engine: HandleEngine) -> None:
-        self._engine = engine
-        self.config = engine.config
-        self.keeps_maps = engine.keeps_maps
-        self.register_topic = engine.register_topic
-        self.run_view = engine.run_view
-        self.shared_part = engine.shared_part
-        self.take = engine.take
-        self.take_payload = engine.take_payload
-        self.wait_until_ended = engine.wait_until_ended
-
-    async def run(self, operation: Any) -> Any:
-        if not isinstance(operation, (ScriptCall, Command)):
-            operation = intercept(operation, _as_replay)
-        return await self._engine.run(_as_replay(operation) if isinstance(operation, ScriptCall) else operation)
-
-
-def _as_replay(request: Request) -> Request:
-    return request.as_replay() if isinstance(request, ScriptCall) else request

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry import AsyncClient, AsyncTopic
 from tarry.programs.serving.problems import Forbidden
 from tarry.wire.bodies import Body, PassThroughCodec
 

@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.stats import DueSoon
+    from tarry.internal import DueSoon
 
 FAR = math.inf
 

@@ -21,10 +21,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tarry.connections.background import supervise_task
-from tarry.core.patience import RetryDelay
+from tarry.internal import RetryDelay, handle_signals, supervise_task
 from tarry.programs.serving.listener import GRACE_S, write_line
-from tarry.worker.signals import handle_signals
 
 PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"
 """Environment variables that a parent sets for its children: file descriptors of the port, and of a socket to the parent."""

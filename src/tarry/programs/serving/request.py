@@ -9,17 +9,15 @@ from email.message import Message as Header
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
-from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.handle_verbs import server_verbs
+from tarry import AsyncTopic
 from tarry.errors import BadInput
+from tarry.internal import Operation, moment_us, perform, replaying, server_verbs
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.connection_limits import connection_of
 from tarry.programs.serving.problems import Draining, TooLarge, WrongCoding
-from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.awaited.job import AsyncJob
+    from tarry import AsyncClient, AsyncJob
     from tarry.programs.serving.authorization import Authorizer, Credential
     from tarry.programs.serving.host import RequestSettings
     from tarry.programs.serving.namespace_clients import NamespaceClients
@@ -144,19 +142,20 @@ class ServiceRequest:
         """The client of the request's namespace."""
         return self.app.clients[self.namespace]
 
+    async def perform(self, operation: Operation[R]) -> R:
+        """Performs what a verb returned; for a repeated request its scripts run as replays."""
+        return await perform(replaying(self.client) if self.is_repeated else self.client, operation)
+
     @property
-    def engine(self) -> Any:
-        """The engine of its namespace; for a repeated request one that runs scripts as replays."""
-        engine = self.client.engine
-        return idempotency.ReplayEngine(engine) if idempotency.REPEATED in self.headers else engine
+    def is_repeated(self) -> bool:
+        """Whether it may have been carried out before."""
+        return idempotency.REPEATED in self.headers
 
     @property
     def topic(self) -> AsyncTopic[Body]:
         """The topic that the path names."""
         found = self.app.clients.topic(self.namespace, self.path["topic"])
-        if idempotency.REPEATED in self.headers:
-            return AsyncTopic(idempotency.ReplayEngine(found.engine), found.verbs)
-        return found
+        return replaying(found) if idempotency.REPEATED in self.headers else found
 
     def topic_named(self, topic: str) -> AsyncTopic[Body]:
         """A topic by its name."""
@@ -246,7 +245,7 @@ class ServiceRequest:
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
         """Puts jobs back with their due times; the attempts do not count."""
         topic = self.topic_named(jobs[0].topic)
-        await topic.engine.run(server_verbs(topic).give_back(jobs, [moment_us(job.due) for job in jobs]))
+        await perform(topic, server_verbs(topic).give_back(jobs, [moment_us(job.due) for job in jobs]))
 
     async def run_while_wanted(self, work: Coroutine[Any, Any, R]) -> R:
         """Awaits work that may take long. Cancels it when the client disconnects, the service drains or the token is revoked: raises

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tarry.errors import BadInput
+from tarry.internal import perform
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.serving.problems import Forbidden
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.codecs import Codec
-from tarry.verbs.redisson.mapcache.map_values import MapStats
+from tarry.redisson import MapStats
+from tarry.types import Codec
 from tarry.wire.redisson import map_endpoints as endpoints
 from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.redisson.queue_answers import plain
 from tarry.wire.types import ms
 
 if TYPE_CHECKING:
-    from tarry.clients.redisson.awaited.mapcache import AsyncMapCache
     from tarry.programs.serving.request import ServiceRequest
+    from tarry.redisson import AsyncMapCache
 
 table = RouteTable("maps")
 MAP = "/v1/map-caches/{map}"
@@ -68,7 +69,7 @@ async def entries(request: ServiceRequest) -> maps.MapPage:
     if not (query.cursor.isascii() and query.cursor.isdigit()) or int(query.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {query.cursor!r} is not what a page answered.")
     verbs = map_of(request, query.backend, query.codec, query.key_codec, query.redisson).verbs
-    cursor, pairs = await request.client.engine.run(verbs.page(query.cursor.encode()))
+    cursor, pairs = await perform(request.client, verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
         maps.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))

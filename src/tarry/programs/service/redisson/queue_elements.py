@@ -6,23 +6,20 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.handle_verbs import server_verbs
+from tarry import Migrated
+from tarry.clients.inside import take_payload
 from tarry.clients.migration import count_queue, migrate_queue
-from tarry.core.requests import Command
 from tarry.errors import BadInput
+from tarry.internal import SECOND, Command, duration_us, perform, register_topic, server_verbs, transfer
 from tarry.programs.serving.problems import Forbidden
-from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.jobs.topic_migration import Migrated
-from tarry.verbs.redisson.delayed import transfer
-from tarry.verbs.redisson.delayed.queue_context import QueueContext
+from tarry.types import Duration
 from tarry.wire import types
 from tarry.wire.redisson import queue_answers
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
-    from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
+    from tarry import AsyncClient
     from tarry.programs.serving.request import ServiceRequest
+    from tarry.redisson import AsyncBlockingQueue, AsyncDelayedQueue
 
 PAGE = 1000
 
@@ -79,17 +76,17 @@ def only_one(given: Sequence[Any]) -> Any:
     return given[0]
 
 
-async def put_values(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
+async def put_values(client: AsyncClient, context: Any, given: Sequence[Any]) -> None:
     """Appends values to the list, all at once."""
     payloads = [context.encode(value) for value in given]
-    await client.engine.run(Command((b"RPUSH", context.keys.ready, *payloads), int))
+    await perform(client, Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
-async def add_poison(client: AsyncClient, context: QueueContext[Any], undecodable: Sequence[Any]) -> None:
+async def add_poison(client: AsyncClient, context: Any, undecodable: Sequence[Any]) -> None:
     """Moves payloads that were taken to the queue's poison list, with the reasons."""
     raw = values([one.raw_base64 for one in undecodable], "bytes")
     reasons = [" ".join(one.reason.split()) for one in undecodable]
-    await client.engine.run(transfer.add_poison(context.keys, list(zip(raw, reasons, strict=True))))
+    await perform(client, transfer.add_poison(context.keys, list(zip(raw, reasons, strict=True))))
 
 
 # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +107,7 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
         context = request.client.blocking_queue(queue.name, codec=asked.codec).verbs.context
         taken = context.decode_all(payloads)
         if taken.undecodable:
-            await request.client.engine.run(transfer.add_poison(context.keys, taken.undecodable))
+            await perform(request.client, transfer.add_poison(context.keys, taken.undecodable))
         if taken.values:
             return queue.name, taken.values
         seconds = max(until - asyncio.get_running_loop().time(), 0)
@@ -129,13 +126,13 @@ async def _payloads(
         if not seconds:
             return None, []
         pair = await request.run_while_wanted(
-            request.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds)
+            take_payload(request.client, [queue.verbs.keys for queue in queues], seconds)
         )
         if pair is None:
             return None, []
         queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
     ready = queue.verbs.keys.ready
-    await request.keep_or_give_back(found, lambda: request.client.engine.run(transfer.give_back(ready, found)))
+    await request.keep_or_give_back(found, lambda: perform(request.client, transfer.give_back(ready, found)))
     return queue, found
 
 
@@ -148,9 +145,9 @@ async def migrate_elements(
     """Moves up to ``limit`` elements that are not due yet; returns the counts, and whether these were all."""
     chosen = client.topic(topic)
     if dry_run:
-        return await client.engine.run(count_queue(queue.verbs.context, server_verbs(chosen))), True
-    await client.engine.register_topic(topic)
-    found = await client.engine.run(
-        migrate_queue(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
+        return await perform(client, count_queue(queue.verbs.context, server_verbs(chosen))), True
+    await register_topic(client, topic)
+    found = await perform(
+        client, migrate_queue(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
     )
     return found, found.moved + found.poison < limit

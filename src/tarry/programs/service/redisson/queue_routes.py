@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tarry.internal import perform
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.redisson.queue_elements import queue_as_said, queue_of
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.router import RouteTable
+from tarry.redisson import PoisonElement, QueueStats
 from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
-from tarry.verbs.redisson.delayed.stats import QueueStats
-from tarry.verbs.redisson.delayed.transfer import PoisonElement
 from tarry.wire import topic_answers
 from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queue_endpoints as endpoints
@@ -42,7 +42,7 @@ async def offer(request: ServiceRequest) -> list[datetime]:
     queue = queue_as_said(request, request.payload, request.payload.format)
     context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request, request.payload))
     values = queue_elements.values(request.payload.values, request.payload.codec)
-    return await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
+    return await perform(queue, DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
 
 
 @table.handles(endpoints.SIZE)
@@ -62,7 +62,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
     verbs, found, at = queue_as_said(request, request.query_model).verbs, list[Any](), request.query_model.start
     end = at + request.query_model.limit
     while True:
-        values, after = await request.engine.run(verbs.page(at, min(end - at, queue_elements.PAGE)))
+        values, after = await request.perform(verbs.page(at, min(end - at, queue_elements.PAGE)))
         found += values
         if not after or after >= end:
             return queue_answers.elements(found, after or None)

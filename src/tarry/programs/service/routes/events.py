@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tarry.connections.background import failures, supervise_task
+from tarry import Stats
 from tarry.errors import TarryError
+from tarry.internal import failures, supervise_task
 from tarry.programs.serving.problems import TooMany, problem_of
 from tarry.programs.serving.responses import StreamResponse
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.jobs.stats import Stats
 from tarry.wire import topic_answers
 from tarry.wire.endpoint import ANY_SCOPE
 

@@ -12,19 +12,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.awaited.guarded_queue import items_of, poll_until
+from tarry.internal import as_datetime, perform, replaying
 from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import Forbidden
 from tarry.programs.serving.router import RouteTable
-from tarry.values.durations import as_datetime
+from tarry.types import GuardedItem, GuardedStats
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
 from tarry.wire import bodies
 from tarry.wire.endpoints import guarded_endpoints as endpoints
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
     from tarry.programs.serving.request import ServiceRequest
+    from tarry.types import AsyncGuardedQueue
 
 table = RouteTable("guarded_queues")
 
@@ -47,8 +47,9 @@ async def push(request: ServiceRequest) -> list[datetime]:
     queue = queue_of(request, request.payload.layout)
     context = replace(queue.context, random=idempotency.mark_source(request, request.payload))
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
-    engine = idempotency.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
-    scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
+    if request.is_repeated or idempotency.HEADER in request.headers:
+        queue = replaying(queue)
+    scores = await perform(queue, guarded_scripts.push(context, context.members(pairs)))
     return [as_datetime(score * context.unit) for score in scores]
 
 
@@ -66,7 +67,7 @@ async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
     if polled is None:
         return []
     await request.keep_or_give_back(
-        polled, lambda: request.client.engine.run(guarded_scripts.give_back(queue.context, polled))
+        polled, lambda: perform(request.client, guarded_scripts.give_back(queue.context, polled))
     )
     return items_of(queue, polled)
 

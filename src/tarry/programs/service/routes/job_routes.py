@@ -15,17 +15,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.topic import AsyncTopic, pop_first
-from tarry.clients.handle_verbs import server_verbs
+from tarry import Added, AsyncTopic, NewJob
 from tarry.errors import BadInput, BodyError
+from tarry.internal import JSON, RAW, JobOptions, on_behalf_of, perform, register_topic, server_verbs
 from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
 from tarry.programs.serving.responses import PlainResponse, Response
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.job_values import Added
-from tarry.verbs.jobs.options import JobOptions, NewJob
 from tarry.wire import bodies
 from tarry.wire import job_models as models
 from tarry.wire.endpoints import by_id_endpoints as by_id
@@ -33,10 +30,10 @@ from tarry.wire.endpoints import job_endpoints as jobs
 from tarry.wire.endpoints import settle_endpoints as settle
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.job import AsyncJob
-    from tarry.core.requests import Flow, ScriptCall
+    from tarry import AsyncJob, JobInfo
+    from tarry.internal import Operation
     from tarry.programs.serving.request import ServiceRequest
-    from tarry.verbs.jobs.job_values import JobInfo, State
+    from tarry.types import State
 
 table = RouteTable("jobs")
 many = RouteTable("many")
@@ -77,13 +74,12 @@ async def add(request: ServiceRequest) -> Response:
     topic = request.topic
     ids = idempotency.id_source(request, (payload, body, headers))
     call = _add_operation(topic, body, payload, headers, ids)
-    engine = topic.engine
-    await engine.register_topic(topic.name)
+    await register_topic(topic, topic.name)
     if ids is None:
-        added = await engine.run(call)
+        added = await perform(topic, call)
     else:
         with idempotency.refusing_other_requests(ids):
-            added = await engine.run(call)
+            added = await perform(topic, call)
     return Response(added, 201 if added.is_new else 200)
 
 
@@ -93,7 +89,7 @@ def _add_operation(
     given: models.Add | models.AddQuery,
     headers: Any,
     ids: idempotency.KeyedIds | None,
-) -> ScriptCall[Added] | Flow[Added]:
+) -> Operation[Added]:
     """The operation that adds a job. Raises ``BadInput``."""
     verbs, id = server_verbs(topic), given.id
     if ids is not None:
@@ -112,14 +108,14 @@ async def add_many(request: ServiceRequest) -> list[Added]:
     topic = request.topic
     ids = idempotency.id_source(request, request.payload)
     flow = _add_many_flow(topic, request.payload, ids)
-    await topic.engine.register_topic(topic.name)
+    await register_topic(topic, topic.name)
     with idempotency.refusing_other_requests(ids):
-        return await topic.engine.run(flow)
+        return await perform(topic, flow)
 
 
 def _add_many_flow(
     topic: AsyncTopic[bodies.Body], payload: models.AddMany, ids: idempotency.KeyedIds | None
-) -> ScriptCall[list[Added]] | Flow[list[Added]]:
+) -> Operation[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
     verbs = server_verbs(topic) if ids is None else server_verbs(topic).on_behalf_of(ids=ids)
     jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
@@ -144,7 +140,7 @@ async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
     A client that disconnects while it waits pops nothing.
     """
     seconds = wait_seconds(request.payload.wait)
-    work = on_behalf_of(request.topic, request.payload.holder).pop_many(1, wait=seconds, ttr=request.payload.ttr)
+    work = on_behalf_of(request.topic, holder=request.payload.holder).pop_many(1, wait=seconds, ttr=request.payload.ttr)
     popped = await request.pop_or_give_back(work, waits=bool(seconds))
     return popped[0] if popped else None
 
@@ -153,7 +149,7 @@ async def pop(request: ServiceRequest) -> AsyncJob[bodies.Body] | None:
 async def pop_many(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
     """Pops up to `limit` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
     seconds = wait_seconds(request.payload.wait)
-    work = on_behalf_of(request.topic, request.payload.holder).pop_many(
+    work = on_behalf_of(request.topic, holder=request.payload.holder).pop_many(
         request.payload.limit, wait=seconds, ttr=request.payload.ttr
     )
     return await request.pop_or_give_back(work, waits=bool(seconds))
@@ -163,16 +159,9 @@ async def pop_many(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
 async def pop_from_any(request: ServiceRequest) -> list[AsyncJob[bodies.Body]]:
     """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
     seconds = wait_seconds(request.payload.wait)
-    chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
-    work = pop_first(chosen[0].engine, chosen, request.payload.limit, seconds, request.payload.ttr)
+    chosen = [on_behalf_of(request.topic_named(name), holder=request.payload.holder) for name in request.payload.topics]
+    work = request.client.pop_many(*chosen, limit=request.payload.limit, wait=seconds, ttr=request.payload.ttr)
     return await request.pop_or_give_back(work, waits=bool(seconds))
-
-
-def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
-    """The same topic, with the holder's name for the reservations."""
-    if holder is None:
-        return topic
-    return AsyncTopic(topic.engine, server_verbs(topic).on_behalf_of(holder=holder))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,7 +180,7 @@ def _settle_routes(endpoints: settle.SettleEndpoints) -> None:
 
     async def _settle(request: ServiceRequest, jobs: Sequence[settle.OneHeld]) -> None:
         topic = request.topic
-        await topic.engine.run(topic.verbs.settle(endpoints.verb, jobs, **endpoints.options_of(request.payload)))
+        await perform(topic, topic.verbs.settle(endpoints.verb, jobs, **endpoints.options_of(request.payload)))
 
     name, (of_one, of_many) = endpoints.verb.name, endpoints.descriptions
     table.handles(endpoints.one, name=name, description=of_one)(settle_one)
@@ -211,7 +200,7 @@ async def get(request: ServiceRequest) -> JobInfo[bodies.Body]:
     the topic or the task keeps it."""
     id, seconds = request.path["id"], wait_seconds(request.query_model.wait)
     if seconds:
-        job = await request.run_while_wanted(request.topic.engine.wait_until_ended(request.topic.verbs, id, seconds))
+        job = await request.run_while_wanted(request.topic.get(id, wait=seconds))
     else:
         job = await request.topic.get(id)
     if job is None:

@@ -9,17 +9,16 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from tarry.connections.faults import NotPermitted
+from tarry import LockState
 from tarry.errors import BadInput
+from tarry.internal import ask_server, faults, lock_scripts
 from tarry.programs.serving.problems import Forbidden
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.locks import lock_scripts
-from tarry.verbs.locks.lock_values import LockState
 from tarry.wire.endpoints import lock_endpoints as endpoints
 from tarry.wire.endpoints import lock_endpoints as locks
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.locks import AsyncLock
+    from tarry import AsyncLock
     from tarry.programs.serving.request import ServiceRequest
 
 table = RouteTable("locks")
@@ -57,8 +56,8 @@ async def list_held(request: ServiceRequest) -> locks.Locks:
     while place < servers and step < MOST_SCANS and len(known) < PAGE_SIZE:
         try:
             scan = lock_scripts.scan_locks(at, namespace, shared=shared)
-            servers, reply = await request.client.engine.runner.ask_server(place, scan)
-        except NotPermitted as fault:
+            servers, reply = await ask_server(request.client, place, scan)
+        except faults.NotPermitted as fault:
             raise Forbidden(lock_scripts.NO_SCAN) from fault
         if reply is None:
             break

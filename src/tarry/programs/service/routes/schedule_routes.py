@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from tarry.internal import JSON
 from tarry.programs.serving.problems import UnknownSchedule
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.codecs import JSON
 from tarry.wire import bodies
 from tarry.wire.endpoints import schedule_endpoints as endpoints
 from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import given_options
 
 if TYPE_CHECKING:
+    from tarry import Schedule
     from tarry.programs.serving.request import ServiceRequest
-    from tarry.verbs.jobs.schedule_info import Schedule
 
 table = RouteTable("schedules")
 ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from tarry.clients.handle_verbs import server_verbs
+from tarry import CheckReport, DeadGroups, Histogram, JobPage, MinuteCounts, Stats, TopicSettings
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
+from tarry.internal import perform, perform_view, register_topic, server_verbs, views
 from tarry.programs.serving.problems import UnknownCursor
 from tarry.programs.serving.router import RouteTable
-from tarry.verbs.jobs import views
-from tarry.verbs.jobs.dead_groups import DeadGroups
-from tarry.verbs.jobs.job_values import JobPage
-from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
-from tarry.verbs.workers import WorkerInfo
+from tarry.types import WorkerInfo
 from tarry.wire import topic_answers, topic_models
 from tarry.wire.endpoints import topic_endpoints as endpoints
 
@@ -69,8 +66,8 @@ async def _refuse_unknown(request: ServiceRequest) -> None:
     """Raises ``UnknownTopic`` where the topic's own keys prove that nothing was ever there or configured."""
     if EMPTY_HEADER not in request.headers:
         verbs = request.topic.verbs
-        known, engine = views.is_known(verbs.context.keys), request.client.engine
-        if not (await engine.run_view(known) or await engine.run(known)):  # a replica may not have it yet
+        known, client = views.is_known(verbs.context.keys), request.client
+        if not (await perform_view(client, known) or await perform(client, known)):  # a replica may not have it yet
             raise UnknownTopic(topic=verbs.context.name)
 
 
@@ -168,7 +165,7 @@ async def configure(request: ServiceRequest) -> TopicSettings:
 @table.handles(endpoints.PARTITIONS)
 async def partitions(request: ServiceRequest) -> int:
     """How many partitions the topic has; 1 for a plain topic."""
-    return len(await request.engine.run(server_verbs(request.topic).partitions()))
+    return len(await request.perform(server_verbs(request.topic).partitions()))
 
 
 @table.handles(endpoints.PUT_PARTITIONS)
@@ -178,7 +175,7 @@ async def put_partitions(request: ServiceRequest) -> int:
     Refused if the topic has another number, or is a plain topic that has been used: the number cannot be changed.
     """
     topic = request.app.clients.partitioned(request.namespace, request.path["topic"], request.payload.number)
-    return len(await topic.engine.run(server_verbs(topic).partitions()))
+    return len(await perform(topic, server_verbs(topic).partitions()))
 
 
 @table.handles(endpoints.MIGRATE)
@@ -197,8 +194,8 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
         redirect=payload.redirect,
     )
     if not payload.dry_run:
-        await request.client.engine.register_topic(to.name)
-    found = await request.client.engine.run(flow)
+        await register_topic(request.client, to.name)
+    found = await perform(request.client, flow)
     done = payload.dry_run or found.refused > 0 or found.moved < payload.limit
     return topic_answers.MigratedShown(
         moved=found.moved,
