@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 
+from tarry.internal import tokens as token_table
 from tarry.programs.serving.web_pages import is_known_host, knows_tls
-from tarry.verbs.tokens import split_token
 
 if TYPE_CHECKING:
     from tarry.programs.serving.authorization import Authorizer, Credential
@@ -131,7 +131,7 @@ class AccessControl:
         if self._who is not None:
             return str(self._who(scope))
         if self._tokens is not None:
-            parts = split_token(cookies.get(self.cookie, ""))
+            parts = token_table.split_token(cookies.get(self.cookie, ""))
             return f"token {parts[0]}" if parts else "a token"
         client = scope.get("client")
         return f"somebody at {client[0]}" if client else "somebody"

@@ -18,8 +18,9 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from tarry.clients.awaited.client import AsyncClient
+from tarry import AsyncClient
 from tarry.errors import BadInput, BodyError, ServerUnfit, TarryError, Unavailable
+from tarry.internal import address_of
 from tarry.programs.dashboard import action_handler, assets, filters, live_updates
 from tarry.programs.dashboard.access import (
     HEADERS,
@@ -294,7 +295,7 @@ class Dashboard:
 
     def template_context(self, visit: PageRequest | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """The variables of every template."""
-        address = self.client.engine.config.address
+        address = address_of(self.client)
         return {
             "visit": visit,
             "root": root,
@@ -346,9 +347,7 @@ class Dashboard:
         """The error message for a server that does not answer."""
         if isinstance(fault, TarryError) and str(fault):
             return str(fault)
-        return (
-            f"The server at {self.client.engine.config.address.redacted} did not answer within {ANSWER_TIMEOUT_S:g} s."
-        )
+        return f"The server at {address_of(self.client).redacted} did not answer within {ANSWER_TIMEOUT_S:g} s."
 
     def add_note(self, text: str) -> str:
         """Stores a note for the next page; returns its random name for the URL."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
+from tarry import DeadGroups
+from tarry.internal import JobSearch
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import AsyncTopic
     from tarry.programs.dashboard.page_request import PageHost
 
 LOOK_S = 0.4

@@ -11,12 +11,11 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from tarry import JobInfo, Stats, TopicSettings
 from tarry.errors import BodyError
+from tarry.internal import parse_envelope
 from tarry.programs.dashboard import filters
-from tarry.verbs.jobs.job_values import JobInfo
-from tarry.verbs.jobs.stats import Stats, TopicSettings
-from tarry.verbs.workers import WorkerInfo
-from tarry.worker.tasks import parse_envelope
+from tarry.types import WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,13 @@ from typing import Any
 
 from msgspec import MsgspecError
 
+from tarry import JobInfo, Schedule, Stats
 from tarry.errors import BadInput, BodyError
+from tarry.internal import DueSoon, as_datetime, job_values, moment_us, parse_envelope
 from tarry.programs.serving.forecast import Forecast, Partition, forecast_topic
 from tarry.programs.serving.pop_order import WaitingJob
-from tarry.values.durations import as_datetime, moment_us
-from tarry.verbs.jobs.job_values import JobInfo, head_of
+from tarry.types import WorkerInfo
 from tarry.verbs.jobs.partitions import partition_of_name
-from tarry.verbs.jobs.schedule_info import Schedule
-from tarry.verbs.jobs.stats import DueSoon, Stats
-from tarry.verbs.workers import WorkerInfo
-from tarry.worker.tasks import parse_envelope
 
 SPAN = timedelta(minutes=5)
 MOST_OF_ONE, MOST_OCCURRENCES = 500, 1000
@@ -51,7 +48,7 @@ def forecast_of(
 def _waiting(job: JobInfo[Any]) -> WaitingJob:
     due_us, task = moment_us(job.due) if job.due else 0, _task_of(job)
     try:
-        head = head_of(job)
+        head = job_values.head_of(job)
     except BodyError:
         return WaitingJob(due_us, task)
     return WaitingJob(due_us, task, head.max_lateness_us or 0, head.priority)

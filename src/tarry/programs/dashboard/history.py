@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from tarry.verbs.jobs.stats import Lateness, Stats
+from tarry import Stats
+from tarry.types import Lateness
 
 RETENTION_S = 24 * 3600
 COUNTERS = ("added", "popped", "finished", "released", "timed_out", "died")

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tarry.connections.faults import NotPermitted
-from tarry.core.requests import Command
-from tarry.verbs.locks import lock_scripts
+from tarry.internal import address_of, ask_server, faults, lock_scripts
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
+    from tarry import AsyncClient
 
 QUEUES, MAPS, SHARED_LOCKS = b"redisson_delay_queue_timeout:", b"redisson__timeout__set:", b"redisson_lock_token:"
 """The beginnings of keys that queues with waiting elements, maps with an entry that expires, and shared locks that gave a token have."""
@@ -34,7 +32,7 @@ class KeyScanner:
     """The scan of one server's keys, shared by all pages; without ``java`` of the namespace's locks only."""
 
     def __init__(self, client: AsyncClient, *, java: bool = True) -> None:
-        self._engine = client.engine
+        self._client = client
         self._namespace = client.namespace
         own = lock_scripts.token_pattern(client.namespace)
         self._patterns = (PATTERN, own) if java else (own,)
@@ -51,7 +49,7 @@ class KeyScanner:
     @property
     def note(self) -> str:
         """Why the list may be incomplete: on a Cluster every node would have to be scanned, and tarry's ACL roles may not SCAN."""
-        if self._engine.config.address.kind == "cluster":
+        if address_of(self._client).kind == "cluster":
             return "Names are not listed on a Cluster: enter a name."
         if self._forbidden:
             return "Names are not listed, because this dashboard's user on the server may not SCAN: enter a name."
@@ -70,12 +68,12 @@ class KeyScanner:
 
     async def scan_some(self) -> None:
         """Goes on with the scan, some steps."""
-        if self._scanning or self._forbidden or self._engine.config.address.kind == "cluster":
+        if self._scanning or self._forbidden or address_of(self._client).kind == "cluster":
             return
         self._scanning = True
         try:
             await self._scan()
-        except NotPermitted:
+        except faults.NotPermitted:
             self._forbidden = True
         finally:
             self._scanning = False
@@ -83,7 +81,7 @@ class KeyScanner:
     async def _scan(self) -> None:
         for _ in range(STEPS):
             scan = (b"SCAN", self._cursor, b"MATCH", self._patterns[self._at], b"COUNT", b"%d" % STEP)
-            self._cursor, keys = await self._engine.run(Command(scan, tuple))
+            _, (self._cursor, keys) = await ask_server(self._client, 0, scan)
             if self._patterns[self._at] != PATTERN:
                 self._found.update((LOCKS, lock_scripts.lock_of(key, self._namespace).name) for key in keys)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarry.verbs.jobs.job_values import JobState, State, StateFilter
+from tarry.types import JobState, State, StateFilter
 from tarry.verbs.jobs.lifecycle import STATES, STEPS
 
 

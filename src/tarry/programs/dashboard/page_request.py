@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 from urllib.parse import quote, urlencode
 
 from tarry.errors import BadInput, UnknownTopic
+from tarry.internal import JobSearch, duration_us, perform, perform_view, views
 from tarry.programs.dashboard import filters
-from tarry.values.durations import duration_us
-from tarry.verbs.jobs import views
-from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.job_values import State, StateFilter
+from tarry.types import State, StateFilter
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.awaited.topic import AsyncTopic
+    from tarry import AsyncClient, AsyncTopic
     from tarry.programs.dashboard.access import AccessControl, Role
     from tarry.programs.dashboard.key_scanner import KeyScanner
     from tarry.programs.dashboard.sampler import Sampler
@@ -147,7 +144,7 @@ async def view_known(topic: AsyncTopic[Any], view: Awaitable[T]) -> T:
 async def _refuse_unknown(topic: AsyncTopic[Any]) -> None:
     """Raises ``NotFound`` where the topic's own keys prove that nothing was ever there or configured."""
     known = views.is_known(topic.verbs.context.keys)
-    if not (await topic.engine.run_view(known) or await topic.engine.run(known)):  # a replica may not have it yet
+    if not (await perform_view(topic, known) or await perform(topic, known)):  # a replica may not have it yet
         raise NotFound("U" + str(UnknownTopic(topic=filters.plain(topic.name)))[1:])
 
 

@@ -7,13 +7,13 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tarry.connections.background import supervise_task
+from tarry import Stats
 from tarry.errors import TarryError
+from tarry.internal import supervise_task
 from tarry.programs.dashboard.history import History
-from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.client import AsyncClient
+    from tarry import AsyncClient
 
 logger = logging.getLogger("tarry")
 EVERY_S = 10.0

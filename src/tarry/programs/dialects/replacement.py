@@ -27,7 +27,6 @@ import msgspec
 from tarry.errors import BodyError, JobExists
 from tarry.internal import JSON, JobOptions, job_values, names, on_behalf_of, perform, register_topic, server_verbs
 from tarry.programs.dialects import verbs_by_id as by_id
-from tarry.verbs.jobs.by_id import ANY_NONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 TURN = "turn"
 """The header that stores a job's turn; a job without it, added in another way, has the lowest."""
 NONCE_BYTES = 6
+ANY_NONCE = b""
+"""Deletes the job whatever it is."""
 NO_LIMIT = None
 """These systems hand a job out again and again, until it is finished."""
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tarry.programs.dashboard.charts import axes
 
 if TYPE_CHECKING:
-    from tarry.values.durations import Duration
-    from tarry.verbs.jobs.stats import Histogram
+    from tarry import Histogram
+    from tarry.types import Duration
 
 HEIGHT = 100
 BARS = 140

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tarry import MinuteCounts
 from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
 from tarry.programs.dashboard.filters import count
-from tarry.verbs.jobs.stats import MinuteCounts
 
 RATE_SPANS = {"hour": (60, 1), "six hours": (72, 5), "day": (96, 15), "week": (84, 120)}
 """Columns, and minutes of each."""

@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry import AsyncTopic, JobPage
+from tarry.internal import JobSearch
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.page_request import PageRequest, view_known
 from tarry.programs.dashboard.sections import Download, Section
-from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.job_values import JobPage
 from tarry.wire.answers import JOB
 
 SHOWN, EXPORTED_AT_ONCE = 100, 500

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tarry import JobInfo
 from tarry.errors import BadInput
+from tarry.internal import JobSearch, names
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.jobs_page import fault, preview
 from tarry.programs.dashboard.sections import Section
-from tarry.values import names
-from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.job_values import JobInfo
 
 SHOWN, TOPICS_SHOWN, PAGE, ASKED_AT_ONCE = 50, 100, 250, 200
 SEARCH_S = 1.5

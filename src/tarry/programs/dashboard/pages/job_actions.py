@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tarry import JobInfo, Reservation, Stats
 from tarry.errors import BadInput, StaleReceipt
+from tarry.internal import JobSearch, perform
+from tarry.internal import filter_counts as aggregates
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
 from tarry.programs.dashboard.page_request import STATES, PageRequest, parse_moment, parse_state, search_of, view_known
 from tarry.programs.dashboard.sections import Action
-from tarry.verbs.jobs import filter_counts as aggregates
-from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.job_values import JobInfo, Reservation, State, StateFilter
-from tarry.verbs.jobs.stats import Stats
+from tarry.types import State, StateFilter
 
 ROUND_SIZE, STEP, SEARCH_S = 10_000, 500, 20.0
 REASON = "buried from the dashboard"
@@ -56,7 +56,7 @@ def _topic(visit: PageRequest, form: Form) -> Any:
 
 async def _filter(visit: PageRequest, form: Form, action: str) -> Filter:
     topic = _topic(visit, form)
-    stats = await topic.engine.run(topic.verbs.stats())
+    stats = await perform(topic, topic.verbs.stats())
     possible = states_for(action)
     state = parse_state(form.value("state"))
     if state is None and len(possible) == 1:
@@ -78,15 +78,15 @@ async def _count(visit: PageRequest, form: Form, chosen: Filter, action: str) ->
     if not chosen.has_window:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
     verbs = _topic(visit, form).verbs
-    return await visit.client.engine.run(
-        aggregates.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
+    return await perform(
+        visit.client, aggregates.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
     )
 
 
 async def _known(visit: PageRequest, form: Form) -> list[JobInfo[Any]]:
     topic = _topic(visit, form)
-    found = await topic.engine.run(
-        topic.verbs.get(form.ids)
+    found = await perform(
+        topic, topic.verbs.get(form.ids)
     )  # not run_view, which may read from a replica: the action depends on it
     return [job for job in found if job is not None]
 

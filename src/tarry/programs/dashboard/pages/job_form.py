@@ -17,19 +17,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.handle_verbs import server_verbs
+from tarry import AsyncTopic, JobInfo
 from tarry.errors import BadInput, JobExists
+from tarry.internal import RAW, SECOND, JobOptions, job_values, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.values.durations import SECOND
-from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.job_fields import given_max_attempts
-from tarry.verbs.jobs.job_values import JobInfo, encoded_of, head_of
-from tarry.verbs.jobs.options import JobOptions
 
 LONGEST_EDITED = 100_000
 """The size of a body that a form can hold; a longer one stays as it is."""
@@ -62,7 +58,7 @@ async def duplicate_view(visit: PageRequest) -> dict[str, Any]:
 async def edit_view(visit: PageRequest) -> dict[str, Any]:
     job = await _get(visit.topic(), visit.query.get("id", ""))
     _check_editable(job)
-    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": head_of(job).nonce.hex()}
+    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job_values.head_of(job).nonce.hex()}
 
 
 def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
@@ -72,7 +68,7 @@ def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
 
 async def _get(topic: AsyncTopic[Any], id: str) -> JobInfo[Any]:
     """The job, from the primary: what is changed depends on it."""
-    [job] = await topic.engine.run(topic.verbs.get([id]))
+    [job] = await perform(topic, topic.verbs.get([id]))
     if job is None:
         raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     return job
@@ -88,8 +84,8 @@ def _check_editable(job: JobInfo[Any]) -> None:
 
 def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
-    kind, body = _body_as_text(*encoded_of(job))
-    head = head_of(job)
+    kind, body = _body_as_text(*job_values.encoded_of(job))
+    head = job_values.head_of(job)
     limit = given_max_attempts(head.max_attempts)
     return FormFields(
         kind=kind,
@@ -181,7 +177,7 @@ def _body(form: Form, old: JobInfo[Any] | None) -> Any:
     """The body of a form as the codec takes it. Raises ``BadInput`` that says where its JSON is wrong."""
     kind, text = form.value("kind"), form.values.get("body", "").replace("\r\n", "\n")
     if kind == "keep" and old is not None:
-        raw, flags = encoded_of(old)
+        raw, flags = job_values.encoded_of(old)
         return raw if flags == RAW else msgspec.Raw(raw)
     if kind == "text":
         return text.encode()
@@ -235,9 +231,9 @@ async def _plan_edit(visit: PageRequest, form: Form) -> ActionPlan:
 async def _edit(visit: PageRequest, form: Form) -> str:
     job = await _seen(visit, form)
     topic: AsyncTopic[Any] = visit.client.topic(job.topic)
-    options = _options(form, replaced=job).encode().replacing_nonce(head_of(job).nonce)
+    options = _options(form, replaced=job).encode().replacing_nonce(job_values.head_of(job).nonce)
     try:
-        added = await topic.engine.run(server_verbs(topic).add_with(_body(form, job), options, job.id))
+        added = await perform(topic, server_verbs(topic).add_with(_body(form, job), options, job.id))
     except JobExists:
         raise BadInput(_CHANGED) from None
     return f"Job {filters.plain(job.id)} was replaced; it is {added.state}."
@@ -252,7 +248,7 @@ async def _seen(visit: PageRequest, form: Form) -> JobInfo[Any]:
         raise BadInput("id: give one.")
     job = await _get(visit.client.topic(form.value("topic")), form.ids[0])
     _check_editable(job)
-    if head_of(job).nonce.hex() != form.value("nonce"):
+    if job_values.head_of(job).nonce.hex() != form.value("nonce"):
         raise BadInput(_CHANGED)
     return job
 

@@ -9,19 +9,16 @@ from typing import Any
 
 import msgspec
 
-from tarry.clients.handle_verbs import server_verbs
+from tarry import JobInfo, Schedule
 from tarry.errors import BodyError
+from tarry.internal import RAW, as_datetime, job_values, perform, server_verbs
+from tarry.internal import filter_counts as aggregates
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.tracebacks import fold_frames
-from tarry.values.durations import as_datetime
-from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs import filter_counts as aggregates
-from tarry.verbs.jobs.job_values import JobInfo, encoded_result_of, head_of
-from tarry.verbs.jobs.schedule_info import Schedule
 
 MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
 LATELY_S = 600.0
@@ -54,14 +51,14 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
-        visit.client.engine.run(aggregates.is_held(server_verbs(topic), id)),
+        perform(visit.client, aggregates.is_held(server_verbs(topic), id)),
     )
     if job is None:
         raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
-        ahead = await visit.client.engine.run(
-            aggregates.due_between(server_verbs(topic), stats.now, "ready", None, job.due)
+        ahead = await perform(
+            visit.client, aggregates.due_between(server_verbs(topic), stats.now, "ready", None, job.due)
         )
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = JobFacts(
@@ -129,14 +126,14 @@ def _has_failed(job: JobInfo[Any]) -> bool:
 
 
 def _result(job: JobInfo[Any]) -> str:
-    result = encoded_result_of(job)
+    result = job_values.encoded_result_of(job)
     return msgspec.json.format(result, indent=2).decode("utf-8", "replace") if result else ""
 
 
 def body(job: JobInfo[Any] | Schedule) -> ShownBody:
     """The body: JSON indented, other text as it is, bytes as hex."""
     try:
-        raw, flags = job.raw, head_of(job).flags
+        raw, flags = job.raw, job_values.head_of(job).flags
     except BodyError as fault:
         return ShownBody("unreadable", str(fault), 0, cut=False)
     if flags != RAW:

@@ -6,16 +6,15 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.handle_verbs import server_verbs
+from tarry import AsyncTopic, JobInfo, JobPage
 from tarry.errors import BodyError
+from tarry.internal import JobSearch, perform, server_verbs
+from tarry.internal import filter_counts as aggregates
 from tarry.programs.dashboard.explanations import failure
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
 from tarry.programs.dashboard.sections import Section
-from tarry.verbs.jobs import filter_counts as aggregates
-from tarry.verbs.jobs.dead_groups import JobSearch
-from tarry.verbs.jobs.job_values import JobInfo, JobPage, StateFilter
+from tarry.types import StateFilter
 
 SHOWN = 50
 PREVIEW = 120
@@ -41,8 +40,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     if search.check(state):
         count = len(page)
     elif has_window:
-        count = await visit.client.engine.run(
-            aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
+        count = await perform(
+            visit.client, aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
         )
     else:
         count = sum(stats.finished_kept if name == "finished" else getattr(stats, name) for name in states)

@@ -7,14 +7,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarry import AsyncLock
+from tarry import AsyncLock, LockState
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.key_scanner import LOCKS, MAPS, SHARED_LOCKS
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.verbs.locks.lock_values import LockState
-from tarry.verbs.redisson.mapcache.map_values import MapStats
+from tarry.redisson import MapStats
 
 
 async def maps(visit: PageRequest) -> dict[str, Any]:

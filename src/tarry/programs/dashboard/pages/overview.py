@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tarry import Stats
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
 from tarry.programs.dashboard.page_request import PageRequest
@@ -15,7 +16,7 @@ from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.row_lists import list_page
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import SERVER_KINDS, Condition, assess_topic, overdue, severity, summarize
-from tarry.verbs.jobs.stats import Lateness, Stats
+from tarry.types import Lateness
 
 SHOWN = 50
 MOST_NOTABLE = 2

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from tarry.connections.fitness import parse_info
-from tarry.core.requests import Command
+from tarry import Histogram
 from tarry.errors import BadInput
+from tarry.internal import MILLISECOND, Command, as_datetime, duration_us, fitness, moment_us, perform
+from tarry.internal import keys as key_names
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
@@ -23,10 +25,8 @@ from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.pages.job_page import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.serving.conditions import assess_queue, severity
-from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
-from tarry.values.keys import QueueKeys
-from tarry.verbs.jobs.stats import Histogram
-from tarry.verbs.redisson.delayed.transfer import PoisonElement
+from tarry.redisson import PoisonElement
+from tarry.types import Duration
 from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160
@@ -49,8 +49,8 @@ class QueueView:
 class QueueHistogram:
     """The histogram of a queue's due times, as a topic has it."""
 
-    def __init__(self, visit: PageRequest, keys: QueueKeys, now: datetime) -> None:
-        self._engine, self._keys, self._now = visit.client.engine, keys, now
+    def __init__(self, visit: PageRequest, keys: key_names.QueueKeys, now: datetime) -> None:
+        self._client, self._keys, self._now = visit.client, keys, now
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
@@ -64,21 +64,21 @@ class QueueHistogram:
             *zip(edges, [b"(" + edge for edge in edges[1:]], strict=False),
             (edges[-1], b"+inf"),
         ]
-        requests = [self._engine.run(Command((b"ZCOUNT", self._keys.timeouts, *pair), int)) for pair in pairs]
+        requests = [perform(self._client, Command((b"ZCOUNT", self._keys.timeouts, *pair), int)) for pair in pairs]
         before, *counts, after = await asyncio.gather(*requests)
         return Histogram(self._now, as_datetime(first), timedelta(microseconds=width), before, tuple(counts), after)
 
 
 async def _now(visit: PageRequest) -> datetime:
     """The server's time."""
-    info = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
-    return as_datetime(int(parse_info(info)["server_time_usec"]))
+    info = await perform(visit.client, Command((b"INFO", b"server"), bytes))
+    return as_datetime(int(fitness.parse_info(info)["server_time_usec"]))
 
 
 async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
     visit.require_java()
     keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
-    run = visit.client.engine.run
+    run = partial(perform, visit.client)
     delayed, ready, poison, movers, first = await asyncio.gather(
         run(Command((b"ZCARD", keys.timeouts), int)),
         run(Command((b"LLEN", keys.ready), int)),
@@ -123,7 +123,7 @@ async def one(visit: PageRequest) -> dict[str, Any]:
         raise NotFound(f"There is no delayed queue named {filters.plain(name)}.")
     line, rows, poison = await asyncio.gather(
         _line(visit, QueueHistogram(visit, keys, now), now),
-        visit.client.engine.run(Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
+        perform(visit.client, Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
         handle.poison() if queue.poison <= POISON_SHOWN else _nothing(),
     )
     return {

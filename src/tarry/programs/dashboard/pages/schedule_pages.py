@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
+from tarry import Schedule, Stats
 from tarry.errors import BadInput
+from tarry.internal import RAW, SECOND, job_values, moment_us
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
@@ -18,12 +20,7 @@ from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.row_lists import list_page
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.serving.conditions import LATE_AFTER
-from tarry.values.durations import SECOND, moment_us
-from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs.job_fields import given_max_attempts
-from tarry.verbs.jobs.job_values import encoded_of, head_of
-from tarry.verbs.jobs.schedule_info import Schedule
-from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
@@ -218,7 +215,7 @@ async def _run(visit: PageRequest, form: Form) -> str:
     """Adds a job as the schedule does, besides its occurrences. A second press in the same second adds no second one."""
     topic = visit.client.topic(form.values.get("topic", ""))
     found, stats = await asyncio.gather(_get(visit, topic.name, form.value("name")), topic.stats())
-    (raw, flags), head = encoded_of(found), head_of(found)
+    (raw, flags), head = job_values.encoded_of(found), job_values.head_of(found)
     added = await topic.add(
         raw if flags == RAW else msgspec.Raw(raw),
         id=f"{found.id}@now:{occurrence_stamp(moment_us(stats.now) // SECOND * SECOND)}",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.connections import fitness
-from tarry.connections.awaited import Server
-from tarry.connections.health import Node, assess_node
+from tarry.internal import AsyncServer, address_of, ask_servers, fitness
+from tarry.internal import health as node_health
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import ServerFacts, facts_of
@@ -19,7 +18,7 @@ from tarry.programs.serving.conditions import ServerFacts, facts_of
 class NodeHealth:
     """The assessment of a server, and more of its INFO."""
 
-    node: Node
+    node: node_health.Node
     role: str
     up: timedelta
     saved: timedelta | None
@@ -84,16 +83,15 @@ def _each(values: Any) -> str:
 
 async def health(visit: PageRequest) -> ServersHealth:
     """Reads and assesses every server."""
-    engine = visit.client.engine
-    cluster = engine.config.address.kind == "cluster"
+    cluster = address_of(visit.client).kind == "cluster"
 
-    async def read_health(server: Server) -> NodeHealth:
+    async def read_health(server: AsyncServer) -> NodeHealth:
         return await _read_node(server, cluster=cluster)
 
-    return ServersHealth(dict(sorted((await engine.runner.ask_all(read_health)).items())))
+    return ServersHealth(dict(sorted((await ask_servers(visit.client, read_health)).items())))
 
 
-async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
+async def _read_node(server: AsyncServer, *, cluster: bool) -> NodeHealth:
     began = time.perf_counter()
     replies = await server.exchange(fitness.probe_commands())
     answer_ms = (time.perf_counter() - began) * 1000
@@ -106,7 +104,7 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
     now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
     ahead = now - (before + after) / 2
     skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be measured more precisely
-    node = assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+    node = node_health.assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
     saved = info.get("rdb_last_save_time", "")
     return NodeHealth(
         node=node,

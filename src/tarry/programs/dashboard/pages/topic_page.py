@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from operator import add
 from typing import Any
 
-from tarry.clients.awaited.client import AsyncClient
-from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.handle_verbs import server_verbs
+from tarry import AsyncClient, AsyncTopic, MinuteCounts, Schedule, TopicSettings
 from tarry.errors import BadInput
+from tarry.internal import DueSoon, as_datetime, perform, server_verbs
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.charts.topic_charts import MINUTES, heat, next_hour, rates
@@ -25,9 +24,6 @@ from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import assess_topic, overdue
 from tarry.programs.serving.forecast import MOST_READ
-from tarry.values.durations import as_datetime
-from tarry.verbs.jobs.schedule_info import Schedule
-from tarry.verbs.jobs.stats import DueSoon, MinuteCounts, TopicSettings
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
@@ -73,7 +69,7 @@ class ComingOfTopics:
         now = asyncio.get_running_loop().time()
         self._known = {name: one for name, one in self._known.items() if now - one[0] < SOON_REFRESH_S}
         if topic.name not in self._known:
-            due = await client.engine.run(server_verbs(topic).due_soon(SPAN, MOST_READ))
+            due = await perform(client, server_verbs(topic).due_soon(SPAN, MOST_READ))
             schedules = await client.schedules.list(topic)
             counted = jobs_by_minute(schedules, as_datetime(due[0].now_us), MINUTES)
             self._known[topic.name] = (now, ComingJobs(due, schedules, *counted))
@@ -95,7 +91,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
         visit.dashboard.shared_part(ComingOfTopics).of(visit.client, topic),
-        visit.client.engine.run(server_verbs(topic).partitions()),
+        perform(visit.client, server_verbs(topic).partitions()),
     )
     (stats, settings, workers, hour, coming, parts), server = await asyncio.gather(
         view_known(topic, views), health(visit)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tarry.errors import BadInput
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.verbs.workers import REPORT_EVERY_S, WorkerMode, check_mode
+from tarry.types import WorkerMode
+from tarry.verbs.workers import REPORT_EVERY_S
 
 BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "Resume"), ("stop", "Stop")), "stop": ()}
 """The modes that a worker may be asked to take in each mode, and their buttons."""
@@ -34,7 +36,8 @@ async def view(visit: PageRequest) -> dict[str, Any]:
 
 async def _plan(_: PageRequest, form: Form) -> ActionPlan:
     mode = form.value("mode")
-    check_mode(mode)
+    if mode not in ASKED:
+        raise BadInput(f"mode: {mode[:40]!r} is unknown; it is one of {', '.join(ASKED)}.")
     question = f"Ask {filters.plain(form.value('worker'))} {ASKED[mode]}?"
     return ActionPlan(question, f"Ask it {ASKED[mode]}", NOTES[mode], many=mode == "stop")
 
