@@ -9,7 +9,7 @@ import pytest
 
 from tarry.connections.connection_limit import BLOCKED_LIMIT, ConnectionLimit
 from tarry.connections.faults import ConnectionLost, ServerRefused, WrongNode
-from tarry.connections.tracking import TokenWait, TrackingState
+from tarry.connections.tracking import LINGER_S, RECHECK_S, SILENT, TokenWait, TrackingLoop, TrackingState
 from tarry.errors import ServerUnfit
 
 WAKE, RELAY, OTHER = b"tarry:{a}:wake", b"tarry:{a}:relay", b"tarry:{b}:wake"
@@ -300,3 +300,98 @@ def test_a_forked_process_has_its_own_permits(monkeypatch: pytest.MonkeyPatch) -
     assert os.waitpid(child, 0)[1] == 0
     assert BLOCKED_LIMIT.acquire() is None
     mine.release()
+
+
+# ── the loop of its thread or task, in imaginary time ────────────────────────────────────────────────────────────────
+
+ANSWER_S = 3.0
+
+
+def loop_with(*token_waits: TokenWait, now: float = 0.0) -> TrackingLoop:
+    """One that is connected, and whose lists are empty and tracked."""
+    loop = TrackingLoop(now, ANSWER_S, cluster=False)
+    loop.inbox.extend(token_waits)
+    loop.start(now)
+    replies: list[object] = [b"OK", *[0] * len(loop.turn(now)[0])]
+    for reply in replies:
+        loop.on_message(reply, now)
+    loop.check_silence(now)
+    return loop
+
+
+def test_a_wait_is_begun_when_there_is_a_connection() -> None:
+    loop, (one, _) = TrackingLoop(0.0, ANSWER_S, cluster=False), token_wait(WAKE)
+    assert not loop.needs_connection
+    loop.inbox.append(one)
+    assert loop.needs_connection
+    assert loop.turn(0.0)[0] == [], "nobody could send it yet"
+    assert loop.start(0.0) == [(b"CLIENT", b"TRACKING", b"ON", b"NOLOOP")]
+    assert not loop.needs_connection
+    assert loop.turn(0.0)[0] == looks(WAKE)
+    assert loop.turn(0.0)[0] == [], "once"
+    one.wanted = False
+    loop.inbox.append(one)
+    assert loop.turn(0.0)[0] == []
+    assert one.ended
+
+
+def test_all_lists_are_checked_again_ten_seconds_after_the_last_check() -> None:
+    loop = loop_with(token_wait(WAKE)[0], now=100.0)
+    assert loop.turn(100.0) == ([], 100.0 + RECHECK_S)
+    assert loop.turn(100.0 + RECHECK_S - 0.01) == ([], 100.0 + RECHECK_S)
+    assert loop.turn(100.0 + RECHECK_S) == (looks(WAKE), 110.0 + ANSWER_S), "the next thing that is due is their answer"
+    loop.on_message(0, 110.1)
+    loop.check_silence(110.1)
+    assert loop.turn(110.1) == ([], 110.0 + RECHECK_S), "not from when they were answered"
+
+
+def test_an_overdue_reply_is_a_lost_connection_and_any_message_is_a_sign_of_life() -> None:
+    loop, (one, _) = loop_with(), token_wait(WAKE)
+    loop.inbox.append(one)
+    assert loop.turn(50.0)[1] == 50.0 + ANSWER_S
+    loop.check_silence(52.9)
+    loop.on_message([b"invalidate", [OTHER]], 52.9)
+    loop.check_silence(53.0)
+    loop.inbox.append(token_wait(OTHER)[0])
+    assert loop.turn(53.0)[1] == 52.9 + ANSWER_S, "a further command does not put it off"
+    with pytest.raises(ConnectionLost, match=SILENT):
+        loop.check_silence(52.9 + ANSWER_S)
+
+
+def test_silence_is_no_fault_while_no_reply_is_expected() -> None:
+    loop = loop_with(token_wait(WAKE)[0])
+    loop.check_silence(1000.0)
+    loop.on_message([b"invalidate", [OTHER]], 1000.0)
+    loop.check_silence(2000.0)
+    assert loop.turn(2000.0)[1] == 2000.0 + ANSWER_S, "counted from the next command"
+
+
+def test_it_is_over_a_second_after_the_last_wait() -> None:
+    one, _ = token_wait(WAKE)
+    loop = loop_with(one)
+    assert not loop.is_over(100.0)
+    one.wanted = False
+    loop.inbox.append(one)
+    assert not loop.is_over(101.0), "something is in its inbox"
+    assert loop.turn(101.0) == ([], 101.0 + LINGER_S)
+    assert not loop.is_over(101.9)
+    assert loop.turn(101.9)[1] == 101.0 + LINGER_S
+    assert loop.is_over(101.0 + LINGER_S)
+    loop.inbox.append(token_wait(WAKE)[0])
+    assert not loop.is_over(103.0)
+
+
+def test_a_lost_connection_ends_the_waits_that_were_begun_and_those_that_were_not() -> None:
+    (one, _), (two, _), (gone, _) = token_wait(WAKE), token_wait(OTHER), token_wait(RELAY)
+    loop, fault = loop_with(one), ConnectionLost("gone")
+    loop.turn(20.0)  # a check
+    gone.wanted = False
+    loop.inbox.extend([two, gone])
+    loop.disconnected(fault)
+    assert (one.fault, two.fault, gone.fault, gone.ended) == (fault, fault, None, True)
+    assert loop.turn(500.0)[0] == [], "no check without a connection"
+    loop.inbox.append(token_wait(WAKE)[0])
+    assert loop.needs_connection, "a new one"
+    loop.start(500.0)
+    loop.check_silence(500.0)
+    assert loop.turn(500.0)[0] == looks(WAKE), "it is not tracked any more, and not looked at twice"

@@ -27,9 +27,8 @@ from distributed.waiters import (
 )
 from faults.tracking import until_tracking
 from server_groups import BigCluster, big_cluster, until
-from tarry.clients.awaited import wait_connections as awaiting
-from tarry.clients.blocking import wait_connections as blocking
 from tarry.connections import connection_limit
+from tarry.connections.tracking import TrackingLoop
 from tarry.core.watch import Watch
 from tarry.values.keys import partition_keys, topic_keys
 from tarry.verbs.jobs.partitions import partition_of_id
@@ -60,8 +59,7 @@ def wake_ups(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(Watch, "token_received", note_woken)
     monkeypatch.setattr(Watch, "connection_lost", note_lost)
-    for module in (blocking, awaiting):
-        monkeypatch.setattr(module.TrackingConnection, "recheck_s", 1000.0)
+    monkeypatch.setattr(TrackingLoop, "recheck_s", 1000.0)
     return seen
 
 
@@ -171,13 +169,13 @@ def test_without_channels_a_moved_slot_is_found_by_rechecking(
     """So it is for a user who may not subscribe, and with Redis 6.2, which has no sharded channels."""
     for node in cluster.nodes:
         node.ask("ACL", "SETUSER", "unheard", "on", "nopass", "~*", "resetchannels", "+@all")
-    monkeypatch.setattr(blocking.TrackingConnection, "recheck_s", 0.3)
+    monkeypatch.setattr(TrackingLoop, "recheck_s", 0.3)
     with waiting("sync", cluster, *NAMES, url=cluster.url.replace("://", "://unheard:x@")) as (one, popped):
         topic = tracked_topic(one)
         slot, source = slot_of(topic), cluster.owner_of(topic_keys("default", topic).due)
         masters = [node for node in cluster.nodes if cluster.role(node) == "master"]
         here = one.lines()[slot]._tracking
-        assert not here._state._cluster
+        assert not here._loop.state._cluster
         move_slot(masters, source, next(node for node in masters if node is not source), slot)
         until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._tracking is not here)
         one.until_all_wait(24)

@@ -97,7 +97,7 @@ def settled(line: Any) -> bool:
     """Whether the node has said that it listens."""
     if not isinstance(line, (blocking.TrackedWait, awaiting.TrackedWait)):
         return True
-    orders = line._tracking._state
+    orders = line._tracking._loop.state
     return not orders.awaits_reply and orders._tracked.issuperset(line.keys)
 
 

@@ -13,11 +13,10 @@ import servers
 import tarry
 from faults.any_client import KINDS, AnyClient
 from faults.proxy import Proxy
-from tarry.clients.awaited import wait_connections as awaiting
-from tarry.clients.blocking import wait_connections as blocking
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections import connection_limit
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.connections.tracking import TrackingLoop
 from tarry.core.watch import Watch
 
 
@@ -99,7 +98,6 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
 
     monkeypatch.setattr(Watch, "token_received", note)
     monkeypatch.setattr(connection_limit.UNLIMITED, "maximum", 0)
-    for module in (blocking, awaiting):
-        monkeypatch.setattr(module.TrackingConnection, "recheck_s", 1000.0)
-        monkeypatch.setattr(module.TrackingConnection, "linger_s", 0.05)
+    monkeypatch.setattr(TrackingLoop, "recheck_s", 1000.0)
+    monkeypatch.setattr(TrackingLoop, "linger_s", 0.05)
     return seen

@@ -12,8 +12,8 @@ import tarry
 from faults.blocked_clients import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
 from faults.tracking import is_tracking, tracking_connections, until_tracking
-from tarry.clients.blocking.wait_connections import TrackingConnection
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.connections.tracking import TrackingLoop
 from tarry.errors import ServerUnfit
 from tarry.values.keys import topic_keys
 from until import LONGEST_S, until
@@ -56,14 +56,15 @@ def test_an_unused_tracking_connection_sleeps_until_it_is_closed(
     running: ServerProcess, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[bool] = []
-    wait_for_work = TrackingConnection._wait_for_work
+    turn = TrackingLoop.turn
 
-    def counted(tracking: TrackingConnection) -> None:
-        rounds.append(tracking._state.idle)
-        wait_for_work(tracking)
+    def counted(loop: TrackingLoop, now: float) -> Any:
+        answer = turn(loop, now)
+        rounds.append(loop.state.idle)
+        return answer
 
-    monkeypatch.setattr(TrackingConnection, "_wait_for_work", counted)
-    monkeypatch.setattr(TrackingConnection, "linger_s", 0.3)
+    monkeypatch.setattr(TrackingLoop, "turn", counted)
+    monkeypatch.setattr(TrackingLoop, "linger_s", 0.3)
     with tarry.Client(running.url) as client:
         assert client.topic(at.name).pop(wait=0.1) is None
         until(lambda: rounds and not tracking_connections(running))

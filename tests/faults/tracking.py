@@ -21,7 +21,8 @@ def is_tracking(client: Any, many: int = 1) -> bool:
     waits = [waiter._connection for _, waiter in client.engine._waiters.items()]
     busy = [wait for wait in waits if wait is not None and wait.keys]
     return len(busy) == many and all(
-        not wait._tracking._state.awaits_reply and wait._tracking._state._tracked.issuperset(wait.keys) for wait in busy
+        not wait._tracking._loop.state.awaits_reply and wait._tracking._loop.state._tracked.issuperset(wait.keys)
+        for wait in busy
     )
 
 

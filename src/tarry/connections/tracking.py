@@ -1,4 +1,4 @@
-"""Waiting for tokens in many slots with one connection to a node, by CLIENT TRACKING. The commands and replies, without I/O.
+"""Waiting for tokens in many slots with one connection to a node, by CLIENT TRACKING. The commands, replies and times, without I/O.
 
     TokenWait ──▶ LLEN token            0: the server will send an invalidation when the list changes
                   invalidate token  ◀── the list has changed
@@ -28,6 +28,7 @@ from tarry.connections.resp import Args
 RECHECK_S = 10.0
 LINGER_S = 1.0
 """Seconds until an unused connection is closed."""
+SILENT = "the tracking connection has been silent for too long"
 
 _TRACK, _LENGTH, _CLAIM, _SUBSCRIBE, _UNSUBSCRIBE = b"CLIENT", b"LLEN", b"LPOP", b"SSUBSCRIBE", b"SUNSUBSCRIBE"
 
@@ -47,6 +48,91 @@ class TokenWait:
         #: an LPOP was sent; never two at once, or one waiter could get two tokens
         self.claiming = False
         self.next_keys: list[bytes] = []
+
+
+class TrackingLoop:
+    """One tracking connection: its thread or task learns here what to send and how long to wait. The time is given.
+
+    needs_connection ─▶ connect, start ─▶ turn ─▶ send, wait ─▶ on_message … ─▶ check_silence ─▶ is_over
+                                                                     any error ─▶ disconnected
+    """
+
+    recheck_s, linger_s = RECHECK_S, LINGER_S
+
+    def __init__(self, now: float, answer_timeout_s: float, *, cluster: bool) -> None:
+        self.state = TrackingState(cluster=cluster)
+        self.inbox: deque[TokenWait] = deque()
+        """New waits, and those that are not wanted any more. Anybody may append to it."""
+        self._answer_timeout_s = answer_timeout_s
+        self._connected = False
+        self._busy_at = self._rechecked_at = now
+        self._awaiting_since: float | None = None
+
+    @property
+    def needs_connection(self) -> bool:
+        return bool(self.inbox) and not self._connected
+
+    def start(self, now: float) -> list[Args]:
+        """The commands for a new connection."""
+        self._connected, self._rechecked_at = True, now
+        return self._expect_replies(self.state.start(), now)
+
+    def turn(self, now: float) -> tuple[list[Args], float]:
+        """The commands to send now, and when the next turn begins if nothing comes. All lists are checked every ``recheck_s``."""
+        commands = self._empty_inbox() if self._connected else []
+        if self.state.idle:
+            until = self._busy_at + self.linger_s
+        else:
+            if now >= self._rechecked_at + self.recheck_s:
+                self._rechecked_at = now
+                commands += self.state.recheck()
+            until = self._rechecked_at + self.recheck_s
+        self._expect_replies(commands, now)
+        return commands, until if self._silent_at is None else min(until, self._silent_at)
+
+    def on_message(self, reply: Any, now: float) -> list[Args]:
+        """Handles what came. Returns the commands to send; raises a ``Fault`` that ends all waits."""
+        self._awaiting_since = now
+        return self.state.on_message(reply)
+
+    def check_silence(self, now: float) -> None:
+        """After all messages that came: raises a ``Fault`` if a reply is overdue."""
+        if not self.state.awaits_reply:
+            self._awaiting_since = None
+        elif self._silent_at is not None and now >= self._silent_at:
+            raise ConnectionLost(SILENT)
+
+    def is_over(self, now: float) -> bool:
+        """Whether there has been no wait for ``linger_s``."""
+        if self.inbox or not self.state.idle:
+            self._busy_at = now
+        return now >= self._busy_at + self.linger_s
+
+    def disconnected(self, fault: Fault) -> None:
+        """The connection was closed, or could not be made: all waits end, also those in the inbox."""
+        self._connected, self._awaiting_since = False, None
+        self._empty_inbox()
+        self.state.connection_lost(fault)
+
+    def _empty_inbox(self) -> list[Args]:
+        commands: list[Args] = []
+        while self.inbox:
+            token_wait = self.inbox.popleft()
+            if token_wait.wanted:
+                commands += self.state.add(token_wait)
+            else:
+                self.state.remove(token_wait)
+        return commands
+
+    def _expect_replies(self, commands: list[Args], now: float) -> list[Args]:
+        if commands and self._awaiting_since is None:
+            self._awaiting_since = now
+        return commands
+
+    @property
+    def _silent_at(self) -> float | None:
+        """When an answer is overdue."""
+        return None if self._awaiting_since is None else self._awaiting_since + self._answer_timeout_s
 
 
 class TrackingState:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import weakref
-from collections import deque
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -25,7 +24,7 @@ from tarry.connections.background import supervise_task
 from tarry.connections.faults import ConnectionLost, Fault, lost_by
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import Args
-from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
+from tarry.connections.tracking import SILENT, TokenWait, TrackingLoop
 
 logger = logging.getLogger("tarry")
 WORK = "tarry-tracking"
@@ -40,24 +39,19 @@ _shared: weakref.WeakKeyDictionary[
 class TrackingConnection:
     """One connection to one server, and its task, as long as there are waits."""
 
-    recheck_s, linger_s = RECHECK_S, LINGER_S
-
     def __init__(self, server: Server, *, cluster: bool) -> None:
         self.server = server
         self.users: weakref.WeakSet[WaitConnections] = weakref.WeakSet()
         """Those of the clients that share it."""
-        self._state = TrackingState(cluster=cluster)
-        self._inbox: deque[TokenWait] = deque()
+        self._loop = TrackingLoop(_now(), server.answer_timeout_s, cluster=cluster)
         self._wakeup = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._connection: Any = None
         self._reading: asyncio.Task[Any] | None = None
-        self._busy_at = self._rechecked_at = _now()
-        self._awaiting_since: float | None = None
 
     def submit(self, token_wait: TokenWait) -> None:
         """Passes a new wait to the task, or one that is not wanted any more."""
-        self._inbox.append(token_wait)
+        self._loop.inbox.append(token_wait)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
         self._wakeup.set()
@@ -76,52 +70,29 @@ class TrackingConnection:
             await self._disconnect(ConnectionLost("the client was closed"))
 
     async def _work(self) -> None:
-        while not self._is_over():
+        while not self._loop.is_over(_now()):
             try:
-                await self._read_inbox()
-                await self._wait_for_work()
-                await self._read_messages()
-                if self._is_over():
+                await self._turn()
+                if self._loop.is_over(_now()):
                     await self._disconnect(ConnectionLost("no wait is left"))
             except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: its waits would never
-                await self._disconnect(_meaning(error))
+                await self._disconnect(ConnectionLost(SILENT) if type(error) is TimeoutError else lost_by(error, WORK))
 
-    def _is_over(self) -> bool:
-        """There has been no wait for ``linger_s``."""
-        if not self._state.idle or self._inbox:
-            self._busy_at = _now()
-        return _now() >= self._busy_at + self.linger_s
-
-    async def _read_inbox(self) -> None:
-        if not self._inbox:
-            return
-        if self._connection is None:
+    async def _turn(self) -> None:
+        if self._loop.needs_connection:
             self._connection = await self.server.connect(push_messages=True)
             self._reading = read_in_background(read_push_or_reply(self._connection))
-            self._rechecked_at = _now()
-            await self._send(self._state.start())
-        commands: list[Args] = []
-        while self._inbox:
-            commands += self._commands_for(self._inbox.popleft())
+            await self._send(self._loop.start(_now()))
+        commands, until = self._loop.turn(_now())
         await self._send(commands)
+        await self._wait(until)
+        while self._reading is not None and self._reading.done():
+            reply = self._reading.result()
+            self._reading = read_in_background(read_push_or_reply(self._connection))
+            await self._send(self._loop.on_message(reply, _now()))
+        self._loop.check_silence(_now())
 
-    def _commands_for(self, token_wait: TokenWait) -> list[Args]:
-        if token_wait.wanted:
-            return self._state.add(token_wait)
-        self._state.remove(token_wait)
-        return []
-
-    async def _wait_for_work(self) -> None:
-        """Waits until there is something to do; checks all tokens again every ``recheck_s``."""
-        if self._state.idle:
-            until = self._busy_at + self.linger_s
-        else:
-            if _now() >= self._rechecked_at + self.recheck_s:
-                self._rechecked_at = _now()
-                await self._send(self._state.recheck())
-            until = self._rechecked_at + self.recheck_s
-        if self._awaiting_since is not None:
-            until = min(until, self._awaiting_since + self.server.answer_timeout_s)
+    async def _wait(self, until: float) -> None:
         woken = asyncio.ensure_future(self._wakeup.wait())
         try:
             sources = {woken} if self._reading is None else {woken, self._reading}
@@ -130,29 +101,15 @@ class TrackingConnection:
             woken.cancel()
         self._wakeup.clear()
 
-    async def _read_messages(self) -> None:
-        while self._reading is not None and self._reading.done():
-            reply = self._reading.result()
-            self._reading = read_in_background(read_push_or_reply(self._connection))
-            self._awaiting_since = _now()
-            await self._send(self._state.on_message(reply))
-        if not self._state.awaits_reply:
-            self._awaiting_since = None
-        elif self._awaiting_since is not None and _now() >= self._awaiting_since + self.server.answer_timeout_s:
-            raise ConnectionLost("the tracking connection has been silent for too long")
-
     async def _send(self, commands: list[Args]) -> None:
         if commands:
-            self._awaiting_since = self._awaiting_since or _now()
             async with asyncio.timeout(self.server.answer_timeout_s):
                 await send(self._connection, commands)
 
     async def _disconnect(self, fault: Fault) -> None:
-        connection, self._connection, self._awaiting_since = self._connection, None, None
+        connection, self._connection = self._connection, None
         reading, self._reading = self._reading, None
-        while self._inbox:
-            self._commands_for(self._inbox.popleft())
-        self._state.connection_lost(fault)
+        self._loop.disconnected(fault)
         if connection is not None:
             with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
                 abort_connection(connection)
@@ -291,14 +248,6 @@ class WaitConnections:
 
 def _shared_connections() -> weakref.WeakValueDictionary[ServerKey, TrackingConnection]:
     return _shared.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
-
-
-def _meaning(error: Exception) -> Fault:
-    return (
-        ConnectionLost("the tracking connection has been silent for too long")
-        if type(error) is TimeoutError
-        else lost_by(error, WORK)
-    )
 
 
 def _now() -> float:

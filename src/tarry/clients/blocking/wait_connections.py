@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from tarry.connections.blocking import Server, read_push_or_reply, socket_of
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import ConnectionLost, Fault, fault_of, lost_by
 from tarry.connections.resp import Args, pack
-from tarry.connections.tracking import LINGER_S, RECHECK_S, TokenWait, TrackingState
+from tarry.connections.tracking import TokenWait, TrackingLoop
 from tarry.connections.wake_event import SocketWakeEvent
 
 if TYPE_CHECKING:
@@ -39,23 +38,18 @@ CLOSING_S = 5.0
 class TrackingConnection:
     """One connection to one server, and its thread, as long as there are waits."""
 
-    recheck_s, linger_s = RECHECK_S, LINGER_S
-
     def __init__(self, server: Server, *, cluster: bool) -> None:
         self.server = server
-        self._state = TrackingState(cluster=cluster)
-        self._inbox: deque[TokenWait] = deque()
+        self._loop = TrackingLoop(time.monotonic(), server.answer_timeout_s, cluster=cluster)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wakeup = SocketWakeEvent()
         self._connection: Any = None
         self._closed = False
-        self._busy_at = self._rechecked_at = time.monotonic()
-        self._awaiting_since: float | None = None
 
     def submit(self, token_wait: TokenWait) -> None:
         """Passes a new wait to the thread, or one that is not wanted any more. From any thread."""
-        self._inbox.append(token_wait)
+        self._loop.inbox.append(token_wait)
         with self._lock:
             if self._closed:
                 token_wait.fault, token_wait.ended = ConnectionLost("the client was closed"), True
@@ -76,85 +70,46 @@ class TrackingConnection:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        while True:
+        while not self._is_over():
             try:
-                self._read_inbox()
-                self._wait_for_work()
-                self._read_messages()
+                self._turn()
             except Exception as error:  # noqa: BLE001  # whatever it is, the thread must not end: its waits would never
                 self._disconnect(lost_by(error, WORK))
-            if self._is_over():
-                return
 
     def _is_over(self) -> bool:
-        """There has been no wait for ``linger_s``, or there will be no more."""
-        now = time.monotonic()
-        if not self._state.idle:
-            self._busy_at = now
+        """There has been no wait for a while, or there will be no more."""
         with self._lock:
-            if not self._closed and (self._inbox or now < self._busy_at + self.linger_s):
+            if not self._loop.is_over(time.monotonic()) and not self._closed:
                 return False
             self._thread = None
             self._disconnect(ConnectionLost("the client was closed"))
             return True
 
-    def _read_inbox(self) -> None:
-        if not self._inbox:
-            return
-        if self._connection is None:
+    def _turn(self) -> None:
+        if self._loop.needs_connection:
             self._connection = self.server.connect(push_messages=True)
-            self._rechecked_at = time.monotonic()
-            self._send(self._state.start())
-        commands: list[Args] = []
-        while self._inbox:
-            commands += self._commands_for(self._inbox.popleft())
+            self._send(self._loop.start(time.monotonic()))
+        commands, until = self._loop.turn(time.monotonic())
         self._send(commands)
-
-    def _commands_for(self, token_wait: TokenWait) -> list[Args]:
-        if token_wait.wanted:
-            return self._state.add(token_wait)
-        self._state.remove(token_wait)
-        return []
-
-    def _wait_for_work(self) -> None:
-        """Waits until there is something to do; checks all tokens again every ``recheck_s``."""
-        now = time.monotonic()
-        if self._state.idle:
-            until = self._busy_at + self.linger_s
-        else:
-            if now >= self._rechecked_at + self.recheck_s:
-                self._rechecked_at = now
-                self._send(self._state.recheck())
-            until = self._rechecked_at + self.recheck_s
-        if self._awaiting_since is not None:
-            until = min(until, self._awaiting_since + self.server.answer_timeout_s)
-        if self._connection is None:
-            self._wakeup.wait(until - now)
-        elif not self._connection.can_read(0):
-            self._wakeup.wait(until - now, [socket_of(self._connection)])
-
-    def _read_messages(self) -> None:
+        self._wait(until - time.monotonic())
         while self._connection is not None and self._connection.can_read(0):
             reply = read_push_or_reply(self._connection)
-            self._awaiting_since = time.monotonic()
-            self._send(self._state.on_message(reply))
-        if not self._state.awaits_reply:
-            self._awaiting_since = None
-        elif (
-            self._awaiting_since is not None and time.monotonic() >= self._awaiting_since + self.server.answer_timeout_s
-        ):
-            raise ConnectionLost("the tracking connection has been silent for too long")
+            self._send(self._loop.on_message(reply, time.monotonic()))
+        self._loop.check_silence(time.monotonic())
+
+    def _wait(self, seconds: float) -> None:
+        if self._connection is None:
+            self._wakeup.wait(seconds)
+        elif not self._connection.can_read(0):
+            self._wakeup.wait(seconds, [socket_of(self._connection)])
 
     def _send(self, commands: list[Args]) -> None:
         if commands:
-            self._awaiting_since = self._awaiting_since or time.monotonic()
             self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
 
     def _disconnect(self, fault: Fault) -> None:
-        connection, self._connection, self._awaiting_since = self._connection, None, None
-        while self._inbox:
-            self._commands_for(self._inbox.popleft())
-        self._state.connection_lost(fault)
+        connection, self._connection = self._connection, None
+        self._loop.disconnected(fault)
         if connection is not None:
             with suppress(Exception):  # it is broken, perhaps in a way that the driver does not expect
                 connection.disconnect()
