@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.namespaces import reserve_numbers
+from tarry.programs.beanstalk.tubes import reserve_numbers
 
 ANY = ("delayed", "ready", "dead")
 

@@ -1,11 +1,10 @@
-"""Two keys of a namespace outside the slots of its topics: the known topics, a hint for lists and dashboards; and the last of the
-numbers that no two processes get, for protocols in which a job's id is one."""
+"""The known topics of a namespace, a hint for lists and dashboards, in a key outside the slots of the topics."""
 
 from __future__ import annotations
 
 from tarry.core.requests import Command, Reply
 from tarry.values import names
-from tarry.values.keys import numbers_key, topics_key
+from tarry.values.keys import topics_key
 
 
 def register_topic(namespace: str, topic: str) -> Command[bool]:
@@ -28,8 +27,3 @@ def list_topics(namespace: str) -> Command[list[str]]:
         return sorted(name.decode() for name in reply)
 
     return Command((b"SMEMBERS", topics_key(namespace)), decode)
-
-
-def reserve_numbers(namespace: str, n: int) -> Command[int]:
-    """Reserves ``n`` numbers, and returns the last one. They rise. Numbers of a lost reply are given to nobody."""
-    return Command((b"INCRBY", numbers_key(namespace), b"%d" % n), int)

@@ -9,8 +9,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.programs.service.shared_metrics import GAUGES
 from tarry.verbs.redisson.delayed.queue_context import keys_of
-from tarry.verbs.redisson.delayed.stats import GAUGES
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S
 

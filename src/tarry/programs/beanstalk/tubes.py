@@ -18,12 +18,12 @@ from typing import TypeVar
 from zlib import crc32
 
 from tarry import AsyncJob, AsyncTopic
+from tarry.internal import Command, perform
+from tarry.internal import keys as key_names
 from tarry.internal import names as known_names
-from tarry.internal import perform
 from tarry.programs.beanstalk.commands import TUBE_NAME
 from tarry.programs.beanstalk.tube_order import TubeOrder
 from tarry.programs.serving.namespace_clients import NamespaceClients
-from tarry.verbs import namespaces
 from tarry.wire.bodies import Body
 
 DEFAULT = "default"
@@ -77,7 +77,7 @@ class Tubes:
         """A number for a new job of a tube."""
         while self._next > self._end:
             if self._refilling is None or self._refilling.done():
-                call = namespaces.reserve_numbers(self.namespace, BLOCK)
+                call = reserve_numbers(self.namespace, BLOCK)
                 self._refilling = asyncio.ensure_future(perform(self._clients[self.namespace], call))
                 self._refilling.add_done_callback(self._refill)
             await asyncio.shield(self._refilling)
@@ -128,6 +128,11 @@ class Tubes:
                 self._note_recent(_hash_of(name), name)
                 return found
         return None
+
+
+def reserve_numbers(namespace: str, n: int) -> Command[int]:
+    """Reserves ``n`` numbers, and returns the last one. They rise. Numbers of a lost reply are given to nobody."""
+    return Command((b"INCRBY", key_names.numbers_key(namespace), b"%d" % n), int)
 
 
 def is_tube(topic: str) -> bool:

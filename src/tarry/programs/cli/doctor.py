@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tarry import Client, Stats
     from tarry.internal import health
-    from tarry.programs.cli.nodes import Server
+    from tarry.programs.cli.nodes import AskedServer
     from tarry.programs.serving.conditions import Condition
 
 MAX_JOBS, MAX_MB = 1_000_000, 500
@@ -216,7 +216,7 @@ def _topics_with_jobs(client: Client) -> dict[str, int]:
 
     begin, end = key_names.topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
 
-    def scan(server: Server) -> set[tuple[str, int]]:
+    def scan(server: AskedServer) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
         cursor = b"0"
         while True:
@@ -242,7 +242,7 @@ def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str])
     from tarry.internal import fitness
     from tarry.verbs import acl
 
-    def version(server: Server) -> tuple[int, ...]:
+    def version(server: AskedServer) -> tuple[int, ...]:
         info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
         return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
 

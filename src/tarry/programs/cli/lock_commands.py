@@ -16,7 +16,7 @@ from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry import LockState
-    from tarry.programs.cli.nodes import Server
+    from tarry.programs.cli.nodes import AskedServer
 
 LOCKS = group("lock", "Locks across machines: who holds them, and releasing them by force.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
@@ -79,7 +79,7 @@ def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
 
     namespace = session.client.namespace
 
-    def names(server: Server) -> set[str]:
+    def names(server: AskedServer) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:

@@ -58,12 +58,10 @@ def _map(
     backend: str,
     redisson: str | None = None,
 ) -> MapCache[Any, Any]:
-    from tarry.verbs.redisson.codecs import codec_for
-
     kind: Any = backend
     if key_codec is not None:
         with renamed_parameters(codec="key_codec"):
-            codec_for(key_codec)
+            session.client.map_cache(name, redisson=redisson, codec=key_codec, backend=kind, policy=None)  # checks it
     return session.client.map_cache(
         name, redisson=redisson, codec=codec, key_codec=key_codec, backend=kind, policy=None
     )

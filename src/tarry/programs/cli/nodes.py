@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PINGS = 5
 
 
-class Server(Protocol):
+class AskedServer(Protocol):
     """A server behind a client."""
 
     def exchange(self, commands: Sequence[tuple[bytes, ...]]) -> list[Any]:
@@ -30,7 +30,7 @@ def read_nodes(client: Client) -> dict[str, health.Node]:
     return ask_servers(client, lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel"))
 
 
-def read_node(server: Server, *, cluster: bool, watched: bool = False) -> health.Node:
+def read_node(server: AskedServer, *, cluster: bool, watched: bool = False) -> health.Node:
     """Reads one server; ``watched`` if Sentinels watch it. Raises a ``Fault`` when it does not answer."""
     replies = server.exchange(fitness.probe_commands())
     if fitness.wants_save(replies):
@@ -47,7 +47,7 @@ def read_node(server: Server, *, cluster: bool, watched: bool = False) -> health
     return replace(node, notes=(*node.notes, *found), loses_jobs=loses_jobs)
 
 
-def _settings(server: Server) -> dict[str, str] | None:
+def _settings(server: AskedServer) -> dict[str, str] | None:
     """Its settings about replicas; ``None`` if this user may not read them."""
     [reply] = server.exchange(((b"CONFIG", b"GET", b"min-replicas-*"),))
     if not isinstance(reply, list):
@@ -64,7 +64,7 @@ def as_text(node: health.Node) -> str:
     return f"{data}; answers in {node.answer_ms:.2f} ms{clock}" + "".join(f"; {note}" for note in node.notes)
 
 
-def _clock(server: Server) -> float | None:
+def _clock(server: AskedServer) -> float | None:
     """The difference of the server's clock to ours in ms, assuming it was read in the middle of the round trip."""
     before = time.time()
     [reply] = server.exchange(((b"TIME",),))

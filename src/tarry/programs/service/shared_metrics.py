@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
-
-from tarry.verbs.redisson.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
     from tarry import AsyncClient, LockState
@@ -17,6 +15,21 @@ if TYPE_CHECKING:
     from tarry.redisson import MapStats, QueueStats
 
 T = TypeVar("T")
+
+
+GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
+    "tarry_delayed_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda stats: stats.waiting),
+    "tarry_delayed_queue_overdue": ("Elements that are due and not moved.", lambda stats: stats.overdue),
+    "tarry_delayed_queue_ready": ("Elements that may be taken.", lambda stats: stats.ready),
+    "tarry_delayed_queue_poison": ("What could not be read or handled and was set aside.", lambda stats: stats.poison),
+    "tarry_delayed_queue_leaving": ("Elements on their way into a topic.", lambda stats: stats.leaving),
+    "tarry_delayed_queue_movers": ("Processes that have promised to look: two at most.", lambda stats: stats.movers),
+    "tarry_delayed_queue_oldest_overdue_seconds": (
+        "How late the first element is that is not moved; 0 without one.",
+        lambda stats: stats.oldest_overdue.total_seconds(),
+    ),
+}
+"""The metrics of a shared queue: name, help, value. Each has the label ``queue``."""
 
 
 async def exposition(

@@ -5,7 +5,6 @@ waiting ──(due: overdue until it is moved)──▶ ready ──▶ a consum
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -46,21 +45,6 @@ class QueueStats:
     def oldest_overdue(self) -> timedelta:
         """How late the first element is; zero if none is."""
         return max(self.now - self.next_due, timedelta()) if self.next_due is not None else timedelta()
-
-
-GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
-    "tarry_delayed_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda stats: stats.waiting),
-    "tarry_delayed_queue_overdue": ("Elements that are due and not moved.", lambda stats: stats.overdue),
-    "tarry_delayed_queue_ready": ("Elements that may be taken.", lambda stats: stats.ready),
-    "tarry_delayed_queue_poison": ("What could not be read or handled and was set aside.", lambda stats: stats.poison),
-    "tarry_delayed_queue_leaving": ("Elements on their way into a topic.", lambda stats: stats.leaving),
-    "tarry_delayed_queue_movers": ("Processes that have promised to look: two at most.", lambda stats: stats.movers),
-    "tarry_delayed_queue_oldest_overdue_seconds": (
-        "How late the first element is that is not moved; 0 without one.",
-        lambda stats: stats.oldest_overdue.total_seconds(),
-    ),
-}
-"""The metrics of a shared queue: name, help, value. Each has the label ``queue``."""
 
 
 def queue_stats(context: QueueContext[Any]) -> ScriptCall[QueueStats]:
