@@ -181,7 +181,7 @@ def test_a_forbidden_subscription_raises_and_is_not_retried_constantly(
 
 
 def test_unsubscribing_while_connecting_closes_the_connection(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarry.clients.blocking.pubsub_connection.PING_AFTER_S", 1000.0)  # nothing else would wake it
+    monkeypatch.setattr("tarry.clients.channels.PING_AFTER_S", 1000.0)  # nothing else would wake it
     calls, let_go, connect = threading.Event(), threading.Event(), Server.connect
 
     def slowly(self: Server) -> Any:

@@ -11,20 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import redis.exceptions as driver
 
-from tarry.clients.channels import (
-    MOST_EVENTS,
-    PING_AFTER_S,
-    UNSUBSCRIBED_BY_SERVER,
-    ChannelTable,
-    Subscriber,
-    log_dropped,
-)
+from tarry.clients.channels import MOST_EVENTS, ChannelTable, Subscriber, SubscriptionLoop, log_dropped
 from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.background import supervise_task
-from tarry.connections.faults import ConnectionLost, fault_of, lost_by
+from tarry.connections.faults import ConnectionLost, lost_by
 from tarry.connections.pipelined import abort_connection
-from tarry.connections.resp import Args
-from tarry.core.patience import RetryDelay
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.interfaces import HandleEngine
@@ -50,32 +41,26 @@ class PubSubConnection:
         self.server = server
         self.channels = channels
         self._pubsub = pubsub
+        self._loop = SubscriptionLoop(channels, pubsub.longest_delay_s)
         self._connection: Any = None
-        self._unsent: list[Args] = []
         self._changed = asyncio.Event()
-        self._was_lost = self._half_open = False
-        self._back_off = RetryDelay(longest_s=pubsub.longest_delay_s)
         self._task = asyncio.ensure_future(self._run())
 
     def add(self, subscriber: Subscriber) -> None:
-        self._send(self.channels.add(subscriber))
+        self._loop.add(subscriber)
+        self._changed.set()
 
     def remove(self, subscriber: Subscriber) -> None:
-        self._send(self.channels.remove(subscriber))
+        self._loop.remove(subscriber)
+        self._changed.set()
 
     def reconnect(self) -> None:
-        self._half_open = True
+        self._loop.half_open = True
         self._changed.set()
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait({self._task})
-
-    def _send(self, commands: list[Args]) -> None:
-        """Queues commands. A new connection subscribes to everything, whatever was queued."""
-        if commands:
-            self._unsent += commands
-            self._changed.set()
 
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,76 +77,50 @@ class PubSubConnection:
             self.channels.connection_lost(ConnectionLost("a task of the connection was cancelled"))
         while not self._pubsub.end_if_unused(self):
             try:
-                if self._was_lost:
-                    self._was_lost = False
+                if self._loop.was_lost:
+                    self._loop.was_lost = False
                     await self._pubsub.reassign(self)
                 else:
                     self._connection = await self.server.connect()
                     await self._serve()
                     self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
             except Exception as error:  # noqa: BLE001  # whatever it is, the task must not end: all would be deaf
-                self._was_lost = True
                 self._disconnect()
-                fault = lost_by(error, WORK)
-                logger.info("The line that events come by broke, calling again: %s", fault)
-                self.channels.connection_lost(fault)
-                await asyncio.sleep(self._back_off.next_delay())
+                await asyncio.sleep(self._loop.lost(lost_by(error, WORK)))
 
     async def _serve(self) -> None:
         """Sends and receives on a new connection, until it breaks or there are no subscribers."""
-        self._unsent, self._half_open = self.channels.resubscribe(), False
+        now = asyncio.get_running_loop().time
+        self._loop.start(now())
         reading = read_in_background(self._read())
-        asked = False
         try:
             while self.channels.subscribers:
                 self._changed.clear()
-                if self._half_open:
-                    raise fault_of(ConnectionError("the server does not know this line any more"))
-                commands, self._unsent = self._unsent, []
-                if commands:
+                if commands := self._loop.commands():
                     await send(self._connection, commands)
-                changed = asyncio.ensure_future(self._changed.wait())
-                try:
-                    done, _ = await asyncio.wait(
-                        {reading, changed}, timeout=PING_AFTER_S, return_when=asyncio.FIRST_COMPLETED
-                    )
-                finally:
-                    changed.cancel()
-                if reading in done:
-                    asked = False
-                    try:
-                        self._on_reply(reading.result())
-                        self._back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
-                    except driver.ResponseError as refused:
-                        if not self.channels.sharded or "unknown command" not in str(refused).lower():
-                            raise
-                        self.channels.sharded = False  # a Cluster that is older than sharded channels
-                        self._unsent = self.channels.resubscribe()
+                if not reading.done():
+                    await self._wait(reading, self._loop.seconds_to_wait(now()))
+                if reading.done():
+                    for subscriber, channel, message in self._loop.on_reply(reading.result(), now()):
+                        subscriber.receive(channel, message)
                     reading = read_in_background(self._read())
-                elif not done:
-                    if asked:
-                        raise fault_of(TimeoutError("the line has been silent for too long"))
-                    asked = True
-                    self._unsent.append((b"PING",))
         finally:
             reading.cancel()
             await asyncio.wait({reading})
 
+    async def _wait(self, reading: asyncio.Task[Any], seconds: float) -> None:
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({reading, changed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+
     async def _read(self) -> Any:
-        return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
-
-    def _on_reply(self, reply: Any) -> None:
-        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and self._wanted(reply[1]):
-            raise fault_of(ConnectionError("the channel's slot has moved"))
-        for subscriber, channel, message in self.channels.dispatch(reply):
-            if subscriber.open:
-                try:
-                    subscriber.on_message(channel, message)
-                except Exception:
-                    logger.exception("Somebody who listens to %r failed.", channel)
-
-    def _wanted(self, channel: bytes) -> bool:
-        return any(channel in subscriber.channels for subscriber in self.channels.subscribers)
+        """The next reply, or the server's error."""
+        try:
+            return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
+        except driver.ResponseError as refused:
+            return refused
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
