@@ -111,10 +111,10 @@ class Pipeline:
 
     __slots__ = ("confirmation", "merged", "url")
 
-    def __init__(self, url: str, confirmation: Confirmation | None, deliveries: list[Delivery]) -> None:
+    def __init__(self, url: str, confirmation: Confirmation | None, merged: list[Merged]) -> None:
         self.url = url
         self.confirmation = confirmation
-        self.merged = _merge(deliveries)
+        self.merged = merged
 
     @property
     def deliveries(self) -> Iterable[Delivery]:
@@ -164,7 +164,7 @@ class Pipeline:
         """Gives each caller its part of the replies. Returns what has failed, and why. ``unwanted`` gets an answer that no caller
         waits for any more."""
         failed: list[tuple[Delivery, Fault]] = []
-        last = replies[len(self.merged) :]
+        last = replies[len(self.merged) :] if self.confirmation is not None else ()
         for merged, reply in zip(self.merged, replies, strict=False):
             deliveries = merged.deliveries
             if isinstance(fault := judged(merged.request, reply), Fault):
@@ -207,21 +207,19 @@ def pipelines_of(
             continue
         request = delivery.request
         try:
-            url = url_of(key_of(request))
+            url = url_of(request.keys[0] if type(request) is ScriptCall else key_of(request))
         except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
             failed(delivery, fault)
             continue
         confirmation = request.confirmation if type(request) is ScriptCall else None
         if len(deliveries) == 1:
-            return [Pipeline(url, confirmation, deliveries)]
+            return [Pipeline(url, confirmation, [Merged(delivery)])]
         groups.setdefault((url, confirmation), []).append(delivery)
-    return [Pipeline(url, confirmation, group) for (url, confirmation), group in groups.items()]
+    return [Pipeline(url, confirmation, _merge(group)) for (url, confirmation), group in groups.items()]
 
 
 def _merge(deliveries: list[Delivery]) -> list[Merged]:
     """Merges calls of one kind, up to the limits of one script; the other requests stay, in order."""
-    if len(deliveries) == 1:
-        return [Merged(deliveries[0])]
     all_merged: list[Merged] = []
     kinds: dict[Any, Merged] = {}
     for delivery in deliveries:

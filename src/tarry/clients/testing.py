@@ -123,9 +123,9 @@ class _AsyncEngine(AsyncEngine):
         self._loop_guard: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
 
-    async def run(self, operation: Operation[T]) -> T:
+    async def run(self, operation: Operation[T], reader: Any = None) -> T:
         await self._close_with_loop()
-        return await super().run(operation)
+        return await super().run(operation, reader)
 
     async def register_topic(self, topic: str) -> None:
         await self._close_with_loop()

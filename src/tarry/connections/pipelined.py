@@ -48,7 +48,7 @@ class PipelinedConnection(asyncio.Protocol):
     @property
     def takes_requests(self) -> bool:
         """Whether it is open, and its buffer is not full."""
-        return self._resumed is None and not self.is_closing
+        return self._resumed is None and not (self._lost or self._transport.is_closing())
 
     @property
     def is_closing(self) -> bool:
@@ -68,7 +68,8 @@ class PipelinedConnection(asyncio.Protocol):
 
     def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> None:
         """Sends commands, at least one. Raises if they cannot be packed; nothing was sent then."""
-        packed = pack_all(commands)
+        first = commands[0]
+        packed = first if type(first) is bytes and len(commands) == 1 else pack_all(commands)
         try:
             self._transport.write(packed)
             if not self._unanswered:
@@ -104,7 +105,7 @@ class PipelinedConnection(asyncio.Protocol):
             while parsed is not NOT_ENOUGH_DATA:
                 expected, replies, on_replies = self._unanswered[0]
                 replies.append(reply_of(parsed))
-                if len(replies) == expected:
+                if expected == 1 or len(replies) == expected:
                     self._unanswered.popleft()
                     if self._unanswered:
                         self._restart_timeout()

@@ -88,24 +88,14 @@ class Engine:
         found: P = self._parts.get(kind, lambda: kind(self))
         return found
 
-    async def run(self, operation: Operation[T]) -> T:
-        """Performs a verb's operation: a call, a command or a flow."""
-        return await self._run(operation, self.runner)
-
-    async def run_view(self, operation: Operation[T]) -> T:
-        """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
-        if not self.config.address.read_from:
-            return await self.run(operation)
-        from tarry.clients.awaited.replica_reads import ReplicaReader
-
-        return await self._run(operation, self.shared_part(ReplicaReader))
-
-    async def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
+    async def run(self, operation: Operation[T], reader: Runner | ReplicaReader | None = None) -> T:
+        """Performs a verb's operation: a call, a command or a flow. A ``reader`` performs its requests in the runner's place."""
         answer: T
-        if isinstance(operation, GeneratorType):
+        reader = reader or self.runner
+        if not isinstance(operation, (ScriptCall, Command)):
+            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
             answer = await self.runner.run(operation, reader.perform_step)
             return answer
-        assert isinstance(operation, (ScriptCall, Command)), "a verb returns a request or a flow"
         try:
             answer = await reader.perform(operation)
         except WrongType as fault:
@@ -113,6 +103,14 @@ class Engine:
                 raise
             answer = await self.runner.run(operation.on_wrong_type(operation, fault), reader.perform_step)
         return answer
+
+    async def run_view(self, operation: Operation[T]) -> T:
+        """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
+        if not self.config.address.read_from:
+            return await self.run(operation)
+        from tarry.clients.awaited.replica_reads import ReplicaReader
+
+        return await self.run(operation, self.shared_part(ReplicaReader))
 
     async def register_topic(self, topic: str) -> None:
         """Writes a topic into the list of known ones, and once more a minute later: a fail-over may lose that, and workers with a pattern

@@ -77,7 +77,7 @@ class Runner(ServerPool):
         if self._owner[0] is not loop or not self._opened:
             await self.ensure_open(budget)
         future: asyncio.Future[T] = loop.create_future()
-        self._enqueue(Delivery(request, budget, future))
+        self._enqueue(Delivery(request, budget, future), loop)
         try:
             return await future
         except asyncio.CancelledError:
@@ -135,7 +135,7 @@ class Runner(ServerPool):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(ignore_error)
-        self._enqueue(Delivery(request, self._patience.start(loop.time), future))
+        self._enqueue(Delivery(request, self._patience.start(loop.time), future), loop)
         return future
 
     def undo_unwanted(self, request: Any, answer: Any) -> None:
@@ -146,9 +146,9 @@ class Runner(ServerPool):
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _enqueue(self, delivery: Delivery) -> None:
+    def _enqueue(self, delivery: Delivery, loop: asyncio.AbstractEventLoop | None = None) -> None:
         if not self._outbox:
-            asyncio.get_running_loop().call_soon(self._flush)
+            (loop or asyncio.get_running_loop()).call_soon(self._flush)
         self._outbox.append(delivery)
 
     def _flush(self) -> None:
@@ -158,7 +158,8 @@ class Runner(ServerPool):
                 self.listener.sent(pipeline)
             if pipeline.confirmation is not None or not self._send_now(pipeline):
                 self._spawn(self._deliver(pipeline))
-        self._note_answered()
+        if self._all_answered is not None:
+            self._note_answered()
 
     def _send_now(self, pipeline: Pipeline) -> bool:
         """Sends requests without a task, if their server is connected and nothing has to be asked first."""
@@ -191,7 +192,8 @@ class Runner(ServerPool):
             self.listener.ended(pipeline, failed)
         for delivery, fault in failed:
             self._failed(delivery, fault)
-        self._note_answered()
+        if self._all_answered is not None:
+            self._note_answered()
 
     async def _deliver(self, pipeline: Pipeline) -> None:
         failed: list[tuple[Delivery, Fault]] = []

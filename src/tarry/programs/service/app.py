@@ -168,8 +168,8 @@ class ServiceApp:
         if self.settings.root_path:
             scope = below_root(scope, self.settings.root_path)
         path: str = scope["path"]
-        if scope.get("root_path"):
-            path = path.removeprefix(scope["root_path"])
+        if root := scope.get("root_path"):
+            path = path.removeprefix(root)
         if (
             self.pages is not None
             and not path.startswith(API_PREFIX)
@@ -267,7 +267,7 @@ class ServiceApp:
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
         route = request.route
-        query = request.query()
+        query = request.query() if request.scope["query_string"] else {}
         scheme: str = request.scope.get("scheme", "http")
         request.namespace, request.credential = await self.authorizer.authorize(route, scheme, request.headers, query)
         if route.scopes:

@@ -339,7 +339,7 @@ class Authorizer:
         origin = None if b"origin" not in headers else headers[b"origin"].decode("latin-1")
         if origin in self.settings.allowed_origins:
             return
-        if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+        if b"sec-fetch-site" in headers and headers[b"sec-fetch-site"] in (b"cross-site", b"same-site"):
             raise Forbidden(OTHER_ORIGIN)
         if origin is not None:
             tls = knows_tls(scheme, headers.get(b"x-forwarded-proto", b"").decode("latin-1"))

@@ -251,6 +251,8 @@ class PortLimits:
 class ServedConnection:
     """The connection of a request, as the application knows it. This one is of another HTTP server, which need not know."""
 
+    is_authorized = False
+    """Whether a request had a valid token, or was permitted where none is needed."""
     refusal: Exception | None = None
     """The error that the connection has answered in place of a response: the rest of the body is wrong, or too slow."""
 
@@ -267,11 +269,13 @@ class ServedConnection:
 
 EXTENSION = "tarry.connection"
 """The extension of ASGI that is the connection."""
-_NO_EXTENSIONS: dict[str, ServedConnection] = {}
 _OTHER = ServedConnection()
 
 
 def connection_of(scope: Any) -> ServedConnection:
     """The connection of an ASGI request."""
-    found: ServedConnection = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION, _OTHER)
+    try:
+        found: ServedConnection = scope["extensions"][EXTENSION]
+    except KeyError:
+        return _OTHER
     return found

@@ -76,7 +76,7 @@ class Route(Endpoint[Any]):
         """The model of an answer: what the schema makes of a value of the library."""
         return (
             self.returns.dump(answer)
-            if isinstance(self.returns, Schema) and not isinstance(answer, msgspec.Struct)
+            if not isinstance(answer, msgspec.Struct) and isinstance(self.returns, Schema)
             else answer
         )
 

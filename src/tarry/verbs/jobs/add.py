@@ -42,7 +42,8 @@ def add_job(
         key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
         key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
-    items = (key, mark + options.due_time, options.head(flags, nonce) + raw)
+    head = options.head(flags, nonce) if flags or id is not None else options.json_head
+    items = (key, mark + options.due_time, head + raw)
 
     def decode(reply: Reply) -> Added:
         if not isinstance(reply, int):

@@ -48,7 +48,7 @@ FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-secu
 
 
 @table.handles(jobs.ADD)
-async def add(request: ServiceRequest) -> Response:
+async def add(request: ServiceRequest) -> Added | Response:
     """Adds a job, to be handed out after a delay or at a moment.
 
     A body of any other type than JSON is the job's body itself, stored with its type; its options are in the query.
@@ -56,13 +56,15 @@ async def add(request: ServiceRequest) -> Response:
     answered like the first, with 201. Another request with the same key is refused as `key_reused`. Once the job was
     finished or deleted, the request adds it again. A key belongs to its token.
     """
-    media = request.media()
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
+    is_plain = request.headers.get(b"content-type") == b"application/json"
+    media = "" if is_plain else request.media()
     if media == "application/json" or not media:
         if request.query_model is not request.route.empty_query and request.query_model != models.AddQuery():
             raise BadInput("query: put the options of a JSON request into its body.")
-        request.check_charset()
+        if not is_plain:
+            request.check_charset()
         job: models.Add = request.route.decode(await request.read())
         payload, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
     elif media in _FORM_TYPES:
@@ -70,31 +72,25 @@ async def add(request: ServiceRequest) -> Response:
     else:
         body, payload = (await request.read(), RAW), request.query_model
         headers = {bodies.MEDIA: request.headers[b"content-type"].decode("latin-1")}
-    request.app.authorizer.count_jobs(request.credential, 1)
+    if request.credential is not None:
+        request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
-    ids = idempotency.id_source(request, (payload, body, headers))
-    call = _add_operation(topic, body, payload, headers, ids)
-    await register_topic(topic, topic.name)
+    ids = idempotency.id_source(request, (payload, body, headers)) if idempotency.HEADER in request.headers else None
+    options, verbs, id = (
+        JobOptions(**{**models.given_options(payload), "headers": headers}),
+        server_verbs(topic),
+        payload.id,
+    )
     if ids is None:
-        added = await perform(topic, call)
+        operation = verbs.add(body, options, id)
+        await register_topic(topic, topic.name)
+        added = await perform(topic, operation)
     else:
+        operation = verbs.on_behalf_of(ids=ids).add(body, options, id if id is not None else ids.id(0))
+        await register_topic(topic, topic.name)
         with idempotency.refusing_other_requests(ids):
-            added = await perform(topic, call)
-    return Response(added, 201 if added.is_new else 200)
-
-
-def _add_operation(
-    topic: AsyncTopic[bodies.Body],
-    body: bodies.Body,
-    given: models.Add | models.AddQuery,
-    headers: Any,
-    ids: idempotency.KeyedIds | None,
-) -> Operation[Added]:
-    """The operation that adds a job. Raises ``BadInput``."""
-    verbs, id = server_verbs(topic), given.id
-    if ids is not None:
-        verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
-    return verbs.add(body, JobOptions(**{**models.given_options(given), "headers": headers}), id)
+            added = await perform(topic, operation)
+    return added if added.is_new else Response(added, 200)
 
 
 @many.handles(jobs.ADD_MANY)
