@@ -3,7 +3,7 @@
 tarry       a Cluster of three masters on this machine, over TCP
 yardstick   the same on one server, over TCP; for the last line, a Cluster of one master
 
-One by one and 64 tasks at once, in a plain topic; then 64 tasks adding batches to a topic with twelve partitions: the
+One by one, in many short turns, and 64 tasks at once, in a plain topic; then 64 tasks adding batches to a topic with twelve partitions: the
 client's processor time a job. The last line is a job's whole life in batches (added, popped, finished), in twelve partitions:
 the processor time of the busiest master, which is the limit where there are enough cores (here there are fewer cores than
 servers); beside it, the same in a plain topic on the single server.
@@ -32,18 +32,18 @@ def cluster(bench: Bench) -> list[Result]:
         single, alone, many = (
             _Side(bench, it, scheme) for it, scheme in ((one, ""), (only, "+cluster"), (three, "+cluster"))
         )
-        by_one, by_task = bench.size(1_500, 500, 20), bench.size(100, 50, 2)
-        sides = [single, many]
+        by_one, by_task = bench.size(150, 100, 20), bench.size(100, 50, 2)
+        sides, times = [single, many], bench.size(12, 10, 1)
         return [
-            _cost(bench, "blocking add, one by one", sides, lambda side: side.one_by_one(by_one)),
+            _cost(bench, "blocking add, one by one", sides, lambda side: side.one_by_one(by_one), times),
             _cost(bench, f"{TASKS} asyncio tasks adding", sides, lambda side: side.at_once(by_task)),
             _cost(bench, f"batches into {PARTITIONS} partitions", sides, lambda side: side.in_batches(by_task)),
             _spread(bench, single, alone, many),
         ]
 
 
-def _cost(bench: Bench, what: str, sides: Sequence[_Side], act: Callable[[_Side], Spent]) -> Result:
-    theirs, ours = _turns(bench, [lambda side=side: act(side) for side in sides])
+def _cost(bench: Bench, what: str, sides: Sequence[_Side], act: Callable[[_Side], Spent], times: int = 0) -> Result:
+    theirs, ours = _turns(bench, [lambda side=side: act(side) for side in sides], times)
     return Result(
         "cluster",
         f"client µs a job on a Cluster, {what}",
@@ -84,8 +84,8 @@ class Spent(Turn):
     busiest_s: float
 
 
-def _turns(bench: Bench, sides: Sequence[Callable[[], Spent]]) -> list[list[Spent]]:
-    taken: Any = bench.turns(*sides, times=bench.size(3, 2, 1))
+def _turns(bench: Bench, sides: Sequence[Callable[[], Spent]], times: int = 0) -> list[list[Spent]]:
+    taken: Any = bench.turns(*sides, times=times or bench.size(3, 2, 1))
     return list(taken)
 
 
