@@ -52,7 +52,7 @@ sys.exit(code)
 
 IMPORTED = (
     "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
-    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.worker.app_loader tarry.worker.log_setup "
+    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.cli.app_loader tarry.worker.log_setup "
     "tarry.worker.worker_process tarry.programs.service.app tarry.celery.command"
 ).split()
 """What the commands import when they are called."""

@@ -127,7 +127,7 @@ def _run(
 def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
     from tarry.internal import worker_process as process
-    from tarry.worker import app_loader
+    from tarry.programs.cli import app_loader
 
     try:
         return app_loader.load(app)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TypeGuard, TypeVar
 
 import tarry
+from tarry import Task, Worker
 from tarry.errors import BadInput
-from tarry.worker.tasks import Task
-from tarry.worker.worker import Worker
 
 T = TypeVar("T")
 EXPECTED = "write module:worker, such as app:worker for `worker = tarry.Worker(…)` in app.py"
