@@ -15,18 +15,13 @@ from typing import Any
 
 from tarry.clients.awaited.interfaces import SharedPartHost
 from tarry.clients.config import UNANSWERED
-from tarry.clients.redisson.queue_waits import WINDOW_S, ready_keys
-from tarry.clients.replies import unavailable_error
+from tarry.clients.redisson.queue_waits import SILENT, Pair, Windows, blpop, ready_keys
 from tarry.connections.awaited import Server, read_in_background, send
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, fault_of
 from tarry.connections.pipelined import abort_connection
 from tarry.connections.resp import DRAIN_TIMEOUT_S
-from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
-
-Pair = tuple[bytes, bytes]
-"""The list, and the payload that came from it."""
 
 
 class PopConnection:
@@ -50,11 +45,11 @@ class PopConnection:
                     self._id = b"%d" % await read_reply(self._connection)
             if self._ended:
                 raise ConnectionLost("the client was closed")
-            await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
+            await self._send(blpop(keys, seconds))
             self._reply = read_in_background(read_reply(self._connection))
             await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_timeout_s)
             if not self._reply.done():
-                raise ConnectionLost("the waiting connection has been silent for too long")
+                raise ConnectionLost(SILENT)
             reply = self._reply.result()
         except (TimeoutError, *CONNECTION_ERRORS) as error:
             await self.close()
@@ -110,27 +105,20 @@ class ListPops:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
         groups = ready_keys(queues, self._runner.group_of)
-        until, back_off = loop.time() + seconds, RetryDelay()
-        last: Fault | None = None
-        while (left := until - loop.time()) > 0:
+        windows = Windows(loop.time(), seconds)
+        while (window := windows.next(loop.time())) is not None:
             try:
-                wait = min(left, WINDOW_S)
-                pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
-                last = None
-                back_off.reset()
-            except ServerRefused as refusal:
-                raise refusal.error from refusal
+                pair = await (self._race(groups, window) if len(groups) > 1 else self._window(groups[0], window))
             except Fault as fault:
-                last = fault
-                await asyncio.sleep(max(min(back_off.next_delay(), until - loop.time()), 0))
-                if isinstance(fault, WrongNode) or back_off.failures > 1:
+                await asyncio.sleep(windows.pause_after(fault, loop.time()))
+                if windows.needs_refresh:
                     with suppress(Unavailable, Fault):  # no server yet
                         await self._runner.refresh()
             else:
+                windows.answered()
                 if pair is not None:
                     return pair
-        if last is not None:  # no server is not the same as no element
-            raise unavailable_error(last, self._runner.shown, seconds) from last
+        windows.raise_fault(self._runner.shown)
         return None
 
     async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:

@@ -15,18 +15,12 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
 from tarry.clients.blocking.interfaces import SharedPartHost
-from tarry.clients.redisson.queue_waits import WINDOW_S, ready_keys
-from tarry.clients.replies import unavailable_error
+from tarry.clients.redisson.queue_waits import SILENT, Pair, Windows, blpop, ready_keys
 from tarry.connections.blocking import Server, socket_of
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.resp import DRAIN_TIMEOUT_S, pack
-from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
-
-SILENT_TOO_LONG = "the waiting connection has been silent for too long"
-Pair = tuple[bytes, bytes]
-"""The list, and the payload that came from it."""
 
 
 class PopConnection:
@@ -47,8 +41,7 @@ class PopConnection:
                 self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
                 self._id = b"%d" % self._connection.read_response()
             self._waiting = True
-            command = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
-            self._connection.send_packed_command([pack(command)], check_health=False)
+            self._connection.send_packed_command([pack(blpop(keys, seconds))], check_health=False)
         except CONNECTION_ERRORS as error:
             self.close()
             raise fault_of(error) from error
@@ -126,7 +119,7 @@ def _race(connections: Sequence[PopConnection], seconds: float) -> tuple[PopConn
         if connection is None:
             for connection in waiting:
                 connection.close()
-            raise ConnectionLost(SILENT_TOO_LONG)
+            raise ConnectionLost(SILENT)
         pair = connection.end()
         if pair is not None:
             return connection, pair
@@ -145,26 +138,20 @@ class ListPops:
     def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         groups = ready_keys(queues, self._runner.group_of)
-        until, back_off = time.monotonic() + seconds, RetryDelay()
-        last: Fault | None = None
-        while (left := until - time.monotonic()) > 0:
+        windows = Windows(time.monotonic(), seconds)
+        while (window := windows.next(time.monotonic())) is not None:
             try:
-                pair = self._window(groups, min(left, WINDOW_S))
-                last = None
-                back_off.reset()
-            except ServerRefused as refusal:
-                raise refusal.error from refusal
+                pair = self._window(groups, window)
             except Fault as fault:
-                last = fault
-                time.sleep(max(min(back_off.next_delay(), until - time.monotonic()), 0))
-                if isinstance(fault, WrongNode) or back_off.failures > 1:
+                time.sleep(windows.pause_after(fault, time.monotonic()))
+                if windows.needs_refresh:
                     with suppress(Unavailable, Fault):  # no server yet
                         self._runner.refresh()
             else:
+                windows.answered()
                 if pair is not None:
                     return pair
-        if last is not None:  # no server is not the same as no element
-            raise unavailable_error(last, self._runner.shown, seconds) from last
+        windows.raise_fault(self._runner.shown)
         return None
 
     def _window(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
