@@ -1,6 +1,6 @@
 """Tests without pytest, and the types of the fixtures of tarry's pytest plugin: ``tarry_client``, ``tarry_clock`` and their async versions."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ __all__ = ["TestAsyncClient", "TestAsyncClock", "TestClient", "TestClock", "star
 
 
 @contextmanager
-def start_server(folder: Path) -> Iterator[str]:
+def start_server(folder: Path) -> Generator[str]:
     """A private embedded server with its files in a folder; yields its URL. It saves nothing, and permits imaginary time. It ends with
     the block, or with its process."""
     from tarry.connections.embedded.shared_server import TEST_OPTIONS, join_server
