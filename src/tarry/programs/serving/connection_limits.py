@@ -251,8 +251,6 @@ class PortLimits:
 class ServedConnection:
     """The connection of a request, as the application knows it. This one is of another HTTP server, which need not know."""
 
-    is_authorized = False
-    """Whether a request had a valid token, or was permitted where none is needed."""
     refusal: Exception | None = None
     """The error that the connection has answered in place of a response: the rest of the body is wrong, or too slow."""
 

@@ -76,17 +76,14 @@ async def add(request: ServiceRequest) -> Added | Response:
         request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
     ids = idempotency.id_source(request, (payload, body, headers)) if idempotency.HEADER in request.headers else None
-    options, verbs, id = (
-        JobOptions(**{**models.given_options(payload), "headers": headers}),
-        server_verbs(topic),
-        payload.id,
-    )
+    options = JobOptions(**{**models.given_options(payload), "headers": headers})
     if ids is None:
-        operation = verbs.add(body, options, id)
+        operation = topic.verbs.add(body, options, payload.id)
         await register_topic(topic, topic.name)
         added = await perform(topic, operation)
     else:
-        operation = verbs.on_behalf_of(ids=ids).add(body, options, id if id is not None else ids.id(0))
+        verbs, id = server_verbs(topic).on_behalf_of(ids=ids), payload.id
+        operation = verbs.add(body, options, id if id is not None else ids.id(0))
         await register_topic(topic, topic.name)
         with idempotency.refusing_other_requests(ids):
             added = await perform(topic, operation)
