@@ -15,7 +15,7 @@ import tarry
 
 TYPES = set(
     "LockLostEvent AsyncLockLostEvent GuardedQueue AsyncGuardedQueue Guard AsyncGuard GuardedItem GuardedStats Lateness LimitStatus "
-    "DeadGroup FailedAttempt WorkerInfo WorkerTopic HeldJob BaseJob HasReceipt Codec Rate Duration IfExists State StateFilter JobState".split()
+    "DeadGroup FailedAttempt WorkerInfo WorkerTopic HeldJob BaseJob HasReceipt Codec Rate Duration IfExists State StateFilter JobState WorkerMode".split()
 )
 REDISSON = set(
     "BlockingQueue AsyncBlockingQueue DelayedQueue AsyncDelayedQueue Subscription AsyncSubscription MapCache AsyncMapCache MapListener "
