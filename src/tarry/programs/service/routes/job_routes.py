@@ -76,7 +76,8 @@ async def add(request: ServiceRequest) -> Added | Response:
         request.app.authorizer.count_jobs(request.credential, 1)
     topic = request.topic
     ids = idempotency.id_source(request, (payload, body, headers)) if idempotency.HEADER in request.headers else None
-    options = JobOptions(**{**models.given_options(payload), "headers": headers})
+    given: dict[str, Any] = {**models.given_options(payload), "headers": headers}
+    options = JobOptions(**given)
     if ids is None:
         operation = topic.verbs.add(body, options, payload.id)
         await register_topic(topic, topic.name)
