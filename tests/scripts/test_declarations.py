@@ -24,6 +24,7 @@ from tarry.values.keys import (
     RETRYING_PARTS,
     SOON_PARTS,
     TOPIC_PARTS,
+    TOUCHING_PARTS,
     WAITING_PARTS,
 )
 from tarry.verbs.jobs import add, by_id, holders, pop, settings, settle, throughput, views
@@ -60,7 +61,9 @@ def test_a_verb_with_other_arguments_than_its_script_fails_at_import(
             name,
             args=args,
             item=item,
-            keys={"topic/get": GETTING_PARTS, "topic/list": LISTING_PARTS}.get(name, TOPIC_PARTS),
+            keys={"topic/get": GETTING_PARTS, "topic/touch": TOUCHING_PARTS, "topic/list": LISTING_PARTS}.get(
+                name, TOPIC_PARTS
+            ),
         )
 
 
@@ -95,6 +98,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
         COUNTING_PARTS,
         LATER_PARTS,
         SOON_PARTS,
+        TOUCHING_PARTS,
     )
     assert declared in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text

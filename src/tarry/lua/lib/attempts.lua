@@ -6,9 +6,9 @@
 local MOST_ATTEMPTS, LONGEST_LINE = 10, 200
 local ATTEMPT, ATTEMPT_SIZE = '<IddBB', 22
 
--- `receipt`: it is the moment at which the attempt began, unless the clock was set back.
-local function note_attempt(id, attempt, receipt, holder, fault)
-  local known = redis.call('HGET', attempts, id) or ''
+-- The failed attempts of a job, with one more before `known`. `receipt`: it is the moment at which the attempt began, unless the clock
+-- was set back.
+local function with_attempt(known, attempt, receipt, holder, fault)
   local to = 0
   for _ = 2, MOST_ATTEMPTS do
     if #known < to + ATTEMPT_SIZE then break end
@@ -16,7 +16,10 @@ local function note_attempt(id, attempt, receipt, holder, fault)
     to = to + ATTEMPT_SIZE + holder_size + line_size
   end
   local line = string.sub(string.match(fault, '^[^\n]*'), 1, LONGEST_LINE)
-  local noted_now = struct.pack(ATTEMPT, attempt, receipt, now, #holder, #line) .. holder .. line
-  redis.call('HSET', attempts, id, noted_now .. string.sub(known, 1, to))
+  return struct.pack(ATTEMPT, attempt, receipt, now, #holder, #line) .. holder .. line .. string.sub(known, 1, to)
+end
+
+local function note_attempt(id, attempt, receipt, holder, fault)
+  redis.call('HSET', attempts, id, with_attempt(redis.call('HGET', attempts, id) or '', attempt, receipt, holder, fault))
   count('failed', 1)
 end

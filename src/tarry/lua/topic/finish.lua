@@ -7,13 +7,7 @@ local clock, is_replay = unpack(ARGV)
 -- include clock job
 
 local FIRST, STRIDE = 3, 3
-local ids, n = {}, 0
-for i = FIRST, #ARGV, STRIDE do
-  n = n + 1
-  ids[n] = ARGV[i]
-end
-local known = redis.call('HMGET', runs, unpack(ids))
-local ends = redis.call('ZMSCORE', reserved, unpack(ids))
+-- include reservations
 local set = redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed')
 
 -- The usual: these jobs were handed out once and are reserved; nothing is kept, and nobody waits for a place.

@@ -7,25 +7,11 @@ local clock, is_replay = unpack(ARGV)
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded. Behind the 2
 -- may be how many µs late it was: then its hand-out does not count either.
--- include clock job run count flags limits handout_limits watch capacity attempts bury max_attempts receipt retries priorities
-
--- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
--- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate
--- (`paced`).
-local function refund(k, receipt)
-  local limited, spent, paced = unpack(redis.call('HMGET', meta, 'limited', 'spent', 'paced'))
-  if not limited or not spent then return end
-  local n, span = string.match(limited, '^(%d+) (%d+) ')
-  n, span, receipt = tonumber(n), tonumber(span), tonumber(receipt)
-  if n == 0 or receipt <= tonumber(paced or 0) or now >= receipt + k * span / n then return end
-  local since, used = string.match(spent, '^(%d+) (%d+)$')
-  used = tonumber(used) - k
-  local spans = math.max(math.ceil(-used / n), 0)
-  redis.call('HSET', meta, 'spent', text(tonumber(since) - spans * span) .. ' ' .. text(used + spans * n))
-end
+-- include clock job run count attempts max_attempts retries
 
 local FIRST, STRIDE = 3, 6
-local n = (#ARGV - FIRST + 1) / STRIDE
+local LONGEST_FAULT, EXHAUSTED = 8192, 'attempts exhausted\n'
+-- include reservations
 local function due_of(due_time, index, attempt)
   if string.sub(due_time, 1, 1) == '@' then return tonumber(string.sub(due_time, 2)) end
   local delay = tonumber(due_time)
@@ -41,34 +27,43 @@ for i = FIRST, #ARGV, STRIDE do
   if due_of(ARGV[i + 2], 0, 1) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
 local answers, released, died, refused, unseen, given, uncounted = {}, 0, 0, 0, 0, nil, {}
-for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
-  local run = redis.call('HGET', runs, id)
-  local refusal = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
-  local answer
+local fault_of, failures = nil, nil  -- of lib/receipt.lua, once a receipt may not hold; the attempts that failed before, once one failed
+local settled, became, ready, buried, notes, failed, soonest = {}, {}, {}, {}, {}, {}, math.huge  -- what is written below
+for k, id in ipairs(ids) do
+  local _, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, FIRST + STRIDE * (k - 1), FIRST + STRIDE * k - 1)
+  local run, at, refusal, answer = known[k], ends[k], nil, nil
+  if became[id] or not run or not at or at + 0 <= now
+    or string.sub(run, RECEIPT_AT, RECEIPT_ENDS) ~= struct.pack('<d', tonumber(receipt) or -1) then
+    if not fault_of then
+-- include receipt
+      fault_of = receipt_fault
+    end
+    refusal = fault_of(id, receipt, run, not became[id] and at)
+    if refusal == 'released' and became[id] == 'dead' then refusal = 'dead' end  -- by this very script
+  end
   if refusal == 'replay' then
-    answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
+    answer = became[id] or redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
   elseif refusal then
     answer, refused = '!' .. refusal, refused + 1
   else
     local attempt, limit, last, first, holder, before = unpack_run(run)
     if counted ~= '1' and fault == '' then fault = before end  -- nothing is said of this attempt
     limit = limit_of(limit, tonumber(max_attempts))
-    redis.call('ZREM', reserved, id)
     if counted == '1' then
       if first == 0 then first = now end
-      note_attempt(id, attempt, last, holder, fault)
+      failures = failures or redis.call('HMGET', attempts, unpack(ids))
+      failed[#failed + 1], failed[#failed + 2] = id, with_attempt(failures[k] or '', attempt, last, holder, fault)
     end
     if counted == '1' and limit > 0 and attempt >= limit then
-      bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. fault)
+      buried[#buried + 1], buried[#buried + 2] = text(now), id
+      fault = EXHAUSTED .. fault
       answer, died = 'dead', died + 1
     else
-      local at = due_of(due_time, #answers, attempt)
+      local due_at = due_of(due_time, #answers, attempt)
       if counted ~= '1' then attempt = attempt - 1 end
-      redis.call('ZADD', due, text(at), id)
-      redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
-      note_retry(id, at, first)
-      index_again(id, text(at))
+      ready[#ready + 1], ready[#ready + 2] = text(due_at), id
+      soonest = math.min(soonest, due_at)
+      note_retry(id, due_at, first)
       answer, released = 'delayed', released + 1
       if counted ~= '1' and counted ~= '0' then
         unseen, given = unseen + 1, receipt
@@ -76,10 +71,26 @@ for i = FIRST, #ARGV, STRIDE do
         if late then uncounted[#uncounted + 1] = {late, tonumber(receipt), string.find(before, NOTE, 1, true)} end
       end
     end
+    settled[#settled + 1], became[id] = id, answer
+    notes[#notes + 1] = id
+    notes[#notes + 1] = pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT))
   end
-  answers[#answers + 1] = answer
+  answers[k] = answer
 end
-keep_retrying()
+local set = redis.call('HMGET', meta, 'ruled', 'priorities')
+if #settled > 0 then
+  redis.call('ZREM', reserved, unpack(settled))
+  redis.call('HSET', runs, unpack(notes))
+  if #failed > 0 then redis.call('HSET', attempts, unpack(failed)) end
+  if #buried > 0 then redis.call('ZADD', dead, unpack(buried)) end
+  if #ready > 0 then redis.call('ZADD', due, unpack(ready)) end
+  keep_retrying()
+  if set[2] then
+-- include flags priorities
+    for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
+  end
+end
+count('failed', #failed / 2)
 count('released', released - #uncounted)
 if #uncounted > 0 then
 -- include put_backs
@@ -87,7 +98,25 @@ if #uncounted > 0 then
 end
 count('died', died)
 count('refused', refused)
-note_capacity(released + died)
-if unseen > 0 then refund(unseen, given) end
-update_watch('', false, handout_limits())
+if set[1] or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
+-- include limits handout_limits watch capacity
+  -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
+  -- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate
+  -- (`paced`).
+  local function refund(k, receipt)
+    local limited, spent, paced = unpack(redis.call('HMGET', meta, 'limited', 'spent', 'paced'))
+    if not limited or not spent then return end
+    local n, span = string.match(limited, '^(%d+) (%d+) ')
+    n, span, receipt = tonumber(n), tonumber(span), tonumber(receipt)
+    if n == 0 or receipt <= tonumber(paced or 0) or now >= receipt + k * span / n then return end
+    local since, used = string.match(spent, '^(%d+) (%d+)$')
+    used = tonumber(used) - k
+    local spans = math.max(math.ceil(-used / n), 0)
+    redis.call('HSET', meta, 'spent', text(tonumber(since) - spans * span) .. ' ' .. text(used + spans * n))
+  end
+
+  note_capacity(released + died)
+  if unseen > 0 then refund(unseen, given) end
+  update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm
+end
 return answers

@@ -31,6 +31,7 @@ from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration
 from tarry.values.keys import (
     FINISHING_PARTS,
     RETRYING_PARTS,
+    TOUCHING_PARTS,
     WAITING_PARTS,
     TopicKeys,
 )
@@ -134,7 +135,9 @@ FINISH = SettleVerb(
     _finish,
 )
 """Removes jobs whose work is done."""
-TOUCH = SettleVerb(Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr", "counted")), _touch)
+TOUCH = SettleVerb(
+    Script("topic/touch", args=("is_replay",), item=("id", "receipt", "ttr", "counted"), keys=TOUCHING_PARTS), _touch
+)
 """Renews reservations: ``ttr`` from now, or each job's own."""
 RELEASE = SettleVerb(
     Script(
