@@ -14,6 +14,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from tarry.clients.replies import (
     check_confirmation,
     command_of,
@@ -43,18 +45,18 @@ class Result(Protocol):
     def set_exception(self, exception: BaseException) -> None: ...
 
 
-class Delivery:
+class Delivery(Struct, eq=False):
     """A request that is not answered yet."""
 
-    __slots__ = ("budget", "fault", "once", "request", "result", "source")
-
-    def __init__(self, request: Any, budget: RetryBudget, result: Any = None, *, once: bool = False) -> None:
-        self.request = request
-        self.budget = budget
-        self.result: Any = result
-        self.once = once  #: the caller gets a fault at once, without a retry
-        self.source = 0  #: how often the server did not know the script
-        self.fault: Fault | None = None  #: why the last try failed
+    request: Any
+    budget: RetryBudget
+    result: Any = None
+    once: bool = False
+    """The caller gets a fault at once, without a retry."""
+    source: int = 0
+    """How often the server did not know the script."""
+    fault: Fault | None = None
+    """Why the last try failed."""
 
     def next_try(self, fault: Fault, shown: str, bound_s: float) -> float | None:
         """After a fault: seconds until the next try; ``None`` if there is none. A request that may have been done becomes a replay."""
@@ -93,28 +95,22 @@ class Delivery:
             self.result.set_exception(error)
 
 
-class Merged:
+class Merged(Struct, eq=False):
     """One command on the wire: one request, or several of one kind."""
 
-    __slots__ = ("deliveries", "items", "request", "size", "source")
-
-    def __init__(self, delivery: Delivery, items: int = 0, size: int = 0) -> None:
-        self.deliveries = [delivery]
-        self.request = delivery.request
-        self.source = delivery.source
-        self.items = items
-        self.size = size
+    deliveries: list[Delivery]
+    request: Any
+    source: int
+    items: int = 0
+    size: int = 0
 
 
-class Pipeline:
+class Pipeline(Struct, eq=False):
     """One pipeline to one server: commands with the same confirmation behind them."""
 
-    __slots__ = ("confirmation", "merged", "url")
-
-    def __init__(self, url: str, confirmation: Confirmation | None, merged: list[Merged]) -> None:
-        self.url = url
-        self.confirmation = confirmation
-        self.merged = merged
+    url: str
+    confirmation: Confirmation | None
+    merged: list[Merged]
 
     @property
     def deliveries(self) -> Iterable[Delivery]:
@@ -213,7 +209,7 @@ def pipelines_of(
             continue
         confirmation = request.confirmation if type(request) is ScriptCall else None
         if len(deliveries) == 1:
-            return [Pipeline(url, confirmation, [Merged(delivery)])]
+            return [Pipeline(url, confirmation, [Merged([delivery], request, delivery.source)])]
         groups.setdefault((url, confirmation), []).append(delivery)
     return [Pipeline(url, confirmation, _merge(group)) for (url, confirmation), group in groups.items()]
 
@@ -225,13 +221,13 @@ def _merge(deliveries: list[Delivery]) -> list[Merged]:
     for delivery in deliveries:
         request = delivery.request
         if type(request) is not ScriptCall or request.never_merged or not request.items:
-            all_merged.append(Merged(delivery))
+            all_merged.append(Merged([delivery], request, delivery.source))
             continue
         kind = (request.script, request.keys, request.args, delivery.source)
         items, size = len(request.items) // request.script.stride, sum(map(len, request.items))
         merged = kinds.get(kind)
         if merged is None or merged.items + items > MOST_ITEMS or merged.size + size > MOST_BYTES:
-            merged = kinds[kind] = Merged(delivery, items, size)
+            merged = kinds[kind] = Merged([delivery], request, delivery.source, items, size)
             all_merged.append(merged)
         else:
             merged.deliveries.append(delivery)

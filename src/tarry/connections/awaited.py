@@ -67,11 +67,7 @@ class Server:
 
     def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> bool:
         """Sends commands at once; ``on_replies`` gets a value or a ``Fault`` for each. Returns whether the connection took them."""
-        connection = self._connection
-        if connection is None or not connection.takes_requests:
-            return False
-        connection.send(commands, on_replies)
-        return True
+        return self._connection is not None and self._connection.send(commands, on_replies)
 
     async def exchange(self, commands: Sequence[Outgoing]) -> Replies:
         """Sends commands and returns their replies. Raises a ``Fault`` if there is no connection; without a reply, it is a ``Fault``

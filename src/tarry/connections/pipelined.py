@@ -46,11 +46,6 @@ class PipelinedConnection(asyncio.Protocol):
         self._transport.set_protocol(self)
 
     @property
-    def takes_requests(self) -> bool:
-        """Whether it is open, and its buffer is not full."""
-        return self._resumed is None and not (self._lost or self._transport.is_closing())
-
-    @property
     def is_closing(self) -> bool:
         """Whether nothing can be sent any more."""
         closing: bool = self._lost or self._transport.is_closing()
@@ -66,15 +61,19 @@ class PipelinedConnection(asyncio.Protocol):
                 self.lose(self._silence())
                 raise self._silence() from None
 
-    def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> None:
-        """Sends commands, at least one. Raises if they cannot be packed; nothing was sent then."""
-        first = commands[0]
-        packed = first if type(first) is bytes and len(commands) == 1 else pack_all(commands)
+    def send(self, commands: Sequence[Outgoing], on_replies: OnReplies) -> bool:
+        """Sends commands, at least one, if the connection is open and its buffer is not full. Returns whether it did. Raises if they
+        cannot be packed; nothing was sent then."""
+        if self._resumed is not None or self._lost or self._transport.is_closing():
+            return False
+        first, number = commands[0], len(commands)
+        packed = first if type(first) is bytes and number == 1 else pack_all(commands)
         try:
             self._transport.write(packed)
             if not self._unanswered:
                 self._restart_timeout()
-            self._unanswered.append((len(commands), [], on_replies))
+            self._unanswered.append((number, [], on_replies))
+            return True
         except BaseException:  # of a signal handler: perhaps it was sent, and its reply would be the next request's
             self.lose(_interruption())
             raise

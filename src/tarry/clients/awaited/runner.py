@@ -147,9 +147,11 @@ class Runner(ServerPool):
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _enqueue(self, delivery: Delivery, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        if not self._outbox:
+        if self._outbox:
+            self._outbox.append(delivery)
+        else:
+            self._outbox = [delivery]
             (loop or asyncio.get_running_loop()).call_soon(self._flush)
-        self._outbox.append(delivery)
 
     def _flush(self) -> None:
         deliveries, self._outbox = self._outbox, []
@@ -163,8 +165,7 @@ class Runner(ServerPool):
 
     def _send_now(self, pipeline: Pipeline) -> bool:
         """Sends requests without a task, if their server is connected and nothing has to be asked first."""
-        server = self._servers.get(pipeline.url)
-        if server is None or not self._topology.master_known:
+        if pipeline.url not in self._servers or not self._topology.master_known:
             # The server is connected to first. A retry has a limit and a reason already.
             late = ConnectionLost("no connection in this time")
             for delivery in pipeline.deliveries:
@@ -172,6 +173,7 @@ class Runner(ServerPool):
                     delivery.fault = late if self._servers else with_tls_hint(late, pipeline.url)
                     self._limit_wait(delivery)
             return False
+        server = self._servers[pipeline.url]
         if server.forbidden:
             return False
         try:

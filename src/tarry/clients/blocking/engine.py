@@ -43,6 +43,8 @@ class Engine:
 
     keeps_maps = True
     """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
+    seconds = staticmethod(time.monotonic)
+    """The time that waits are counted in."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
@@ -88,7 +90,7 @@ class Engine:
         """Performs a verb's operation: a call, a command or a flow. A ``reader`` performs its requests in the runner's place."""
         answer: T
         reader = reader or self.runner
-        if not isinstance(operation, (ScriptCall, Command)):
+        if type(operation) is not ScriptCall and type(operation) is not Command:
             assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
             answer = self.runner.run(operation, reader.perform_step)
             return answer
@@ -112,9 +114,8 @@ class Engine:
         """Writes a topic into the list of known ones, and once more a minute later: a fail-over may lose that, and workers with a pattern
         find topics in the list."""
         now = self.seconds()
-        if (
-            self._registered.get(topic, now) <= now
-        ):  # calls at the same time wait for the same answer, and so keep their order
+        if topic not in self._registered or self._registered[topic] <= now:
+            # calls at the same time wait for the same answer, and so keep their order
             self._shared_calls.run(("register", topic), lambda: self._register(topic))
             self._registered[topic] = now + REGISTER_AGAIN_S
 
@@ -156,10 +157,6 @@ class Engine:
                 if all(topic.single is not None for topic in plain):
                     raise
                 seconds = max(until - self.seconds(), 0)
-
-    def seconds(self) -> float:
-        """The time that waits are counted in."""
-        return time.monotonic()
 
     def _take_from(
         self,

@@ -46,7 +46,7 @@ def add_job(
     items = (key, mark + options.due_time, head + raw)
 
     def decode(reply: Reply) -> Added:
-        if not isinstance(reply, int):
+        if type(reply) is not int:
             return _added_of(key, reply[0], reply[1])
         if reply > 0:  # of a small script
             return Added(key.decode(), True, "delayed", as_datetime(reply))

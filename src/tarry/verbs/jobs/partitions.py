@@ -115,11 +115,8 @@ class Partitions(Generic[T]):
     @property
     def single(self) -> PartitionVerbs[T] | None:
         """The verbs of a topic that is known to be one place, else ``None``."""
-        return (
-            self._single
-            if self._wanted in (None, 1) and self._known_partitions.counts.get(self.context.name) == 1
-            else None
-        )
+        counts, name = self._known_partitions.counts, self.context.name
+        return self._single if self._wanted in (None, 1) and name in counts and counts[name] == 1 else None
 
     def partitions(self) -> Flow[list[PartitionVerbs[T]]]:
         """The verbs of each partition. Raises ``BadInput`` if their number is not the declared one."""
