@@ -93,6 +93,8 @@ def knows_groups() -> bool:
 def make_venv() -> None:
     """An empty venv with the newest pip, from its wheel: Python's own takes twice as long, and Debian's has none without
     python3-venv."""
+    if VENV.is_symlink():
+        sys.exit(f".venv is a link to {VENV.resolve()}, which would be emptied for this folder: remove the link.")
     make = [sys.executable, "-m", "venv", *(["--clear"] if VENV.exists() else []), str(VENV)]
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -120,7 +120,7 @@ def test_a_consumer_user_waits_on_tracking_connections_in_a_cluster(
         client.topic(job.topic).finish(job)
         lookouts = client.engine.shared_part(WaitConnections)._tracking.values()
         assert lookouts
-        assert all(lookout._state._cluster for lookout in lookouts)
+        assert all(lookout._loop.state._cluster for lookout in lookouts)
 
 
 async def waiting_for_very_many(world: Environment) -> None:

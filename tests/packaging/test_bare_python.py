@@ -144,3 +144,15 @@ def test_without_pip_the_apt_line_is_shown_and_nothing_is_left(
     assert "s3cret" not in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "venv").exists()
+
+
+def test_a_venv_that_is_a_link_is_not_emptied(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "kept").touch()
+    (tmp_path / ".venv").symlink_to(there)
+    made = subprocess.run(
+        [sys.executable, "-c", BARE, ROOT / ".ci", tmp_path / ".venv"], capture_output=True, text=True, check=False
+    )
+    assert made.stderr == f".venv is a link to {there}, which would be emptied for this folder: remove the link.\n"
+    assert (made.returncode, (there / "kept").exists()) == (1, True)

@@ -6,7 +6,9 @@ import fcntl
 import os
 import pty
 import re
+import select
 import shutil
+import signal
 import struct
 import subprocess
 import termios
@@ -17,6 +19,8 @@ from typing import Any, Self
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
+
+AGAIN_S = 2.0
 
 
 class Terminal:
@@ -51,6 +55,14 @@ class Terminal:
 
     def type(self, keys: str) -> None:
         os.write(self._screen, keys.encode())
+
+    def interrupt(self) -> int:
+        """Ctrl-C at a question; answers the exit code. It is pressed again while nothing comes: Python misses a signal between its
+        question and its read."""
+        while True:
+            self.process.send_signal(signal.SIGINT)
+            if select.select([self._screen], [], [], AGAIN_S)[0]:
+                return self.end()
 
     def end(self) -> int:
         """Reads to its end; answers the exit code."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -60,8 +59,7 @@ def test_deleting_many_jobs_asks_for_confirmation(
 def test_ctrl_c_at_a_question_is_a_no(orders: tarry.Topic[object], place: dict[str, str]) -> None:
     with Terminal("purge", "orders", place=place) as terminal:
         terminal.read_until(lambda seen: "[y/N]" in seen)
-        terminal.process.send_signal(signal.SIGINT)
-        assert terminal.end() == 130
+        assert terminal.interrupt() == 130
     assert terminal.shown.endswith("interrupted\n")
     assert "Traceback" not in terminal.shown
     assert count(orders) == 4
