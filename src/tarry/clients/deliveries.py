@@ -142,8 +142,9 @@ class Pipeline(Struct, eq=False):
     def commands(self, clock: bytes) -> list[bytes]:
         """The packed commands. A script that the server does not know is sent once, then named by its hash; if that does not help,
         each time."""
-        if len(self.merged) == 1 and not self.merged[0].source:
-            return [command_of(self.merged[0].request, clock)]
+        first, *others = self.merged
+        if not others and not first.source:
+            return [command_of(first.request, clock)]
         said: set[Any] = set()
         commands: list[bytes] = []
         for merged in self.merged:
