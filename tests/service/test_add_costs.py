@@ -13,7 +13,7 @@ from service.running_service import RunningService, serve
 from service.test_connections import JOBS, connect_to
 from service.test_protocol import head_of
 
-MOST = 158
+MOST = 125
 """Half of them are the awaited client's add (``tests/clients/costs.py``). Later versions of Python make fewer."""
 ROUNDS = 8
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 import tarry
-from service.running_service import RunningService, serve_dashboard
+from service.running_service import Api, RunningService, serve_dashboard
 from tarry.programs.service.settings import ServiceSettings
 
 ROOT = "/internal/tarry"
@@ -54,3 +56,22 @@ def test_an_unknown_page_is_shown_as_a_page_and_an_unknown_path_of_the_api_as_a_
     problem = httpx.get(f"{below.url}{ROOT}/v1/nowhere", headers=browser)
     assert (problem.status_code, problem.headers["content-type"]) == (404, "application/problem+json")
     assert httpx.get(f"{below.url}{ROOT}-2/v1/topics").status_code == 404
+
+
+@pytest.mark.parametrize("topic", ["50%25", "größe"])
+def test_a_path_that_the_http_server_has_decoded_is_not_decoded_again(
+    running_service: RunningService, api: Api, topic: str
+) -> None:
+    """ASGI allows a server to give no ``raw_path``."""
+    api.post(f"/v1/topics/{quote(topic)}/jobs", {"body": 1, "id": "7"}, 201)
+    scope = {
+        "type": "http", "method": "GET", "path": f"/v1/topics/{topic}/jobs/7", "headers": [],
+        "query_string": f"namespace={api.namespace}".encode(),
+    }  # fmt: skip
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    running_service.run(running_service.app(scope, lambda: None, send))  # type: ignore[arg-type]  # it has no body
+    assert sent[0]["status"] == 200

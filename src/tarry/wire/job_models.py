@@ -140,8 +140,11 @@ def option_fields(options: JobOptions | NewJob[Any]) -> dict[str, Any]:
 def given_options(request: Struct) -> dict[str, Any]:
     """The options that a request gives, by their names."""
     shared, values_of = _shared(type(request))
-    pairs = zip(shared, values_of(request), strict=True)
-    return {name: value for (name, default), value in pairs if value is not default}
+    given: dict[str, Any] = {}
+    for (name, default), value in zip(shared, values_of(request), strict=True):
+        if value is not default:
+            given[name] = value
+    return given
 
 
 @cache

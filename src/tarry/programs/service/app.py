@@ -14,6 +14,7 @@ from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -167,9 +168,8 @@ class ServiceApp:
             return self.metrics.count_request("none", status, time.perf_counter() - began)
         if self.settings.root_path:
             scope = below_root(scope, self.settings.root_path)
-        path: str = scope["path"]
-        if root := scope.get("root_path"):
-            path = path.removeprefix(root)
+        root: str = scope.get("root_path") or ""
+        path: str = scope["path"].removeprefix(root) if root else scope["path"]
         if (
             self.pages is not None
             and not path.startswith(API_PREFIX)
@@ -186,22 +186,23 @@ class ServiceApp:
         if self.settings.allowed_origins and b"origin" in headers:
 
             async def answer(scope: Any, receive: Receive, send: Send) -> None:
-                await self._answer_route(scope, path, headers, receive, send, began)
+                await self._answer_route(scope, root, headers, receive, send, began)
 
             await allowing_origins(answer, self.settings.allowed_origins)(scope, receive, send)
             return None
-        return await self._answer_route(scope, path, headers, receive, send, began)
+        return await self._answer_route(scope, root, headers, receive, send, began)
 
     async def _answer_route(
-        self, scope: Any, path: str, headers: dict[bytes, bytes], receive: Receive, send: Send, began: float
+        self, scope: Any, root: str, headers: dict[bytes, bytes], receive: Receive, send: Send, began: float
     ) -> None:
         name, status, route = "none", CLIENT_GONE_STATUS, None
         try:
-            route, found = self._route_of(scope)
+            route, values = self._route_of(scope, root)
             name = route.name
             if self.draining and not route.while_draining:
                 raise Draining
-            request = ServiceRequest(self, route, scope, receive, found, headers)
+            named = dict(zip(route.path_names, values, strict=True)) if values else {}
+            request = ServiceRequest(self, route, scope, receive, named, headers)
             if route.is_compressed and compression.accepts_gzip(scope, headers):
                 status = await self._answer_compressed(request, receive, send)
             else:
@@ -209,7 +210,7 @@ class ServiceApp:
         except ClientGone:
             pass
         except UnknownRoute as fault:
-            if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, path, headers):
+            if self.pages is None or isinstance(fault, UnservedRoute) or not _is_browser(scope, root, headers):
                 await drop_body(scope, headers, receive)
                 status = await self._send_problem(fault, None, send)
             else:
@@ -222,19 +223,19 @@ class ServiceApp:
         finally:
             self.metrics.count_request(name, status, time.perf_counter() - began)
 
-    def _route_of(self, scope: Any) -> tuple[Route, Sequence[str]]:
-        raw = scope.get("raw_path")
-        path = raw.decode("latin-1") if raw is not None else scope["path"]
-        if root := scope.get("root_path"):
-            path = path.removeprefix(root)
-        found_path = self._routes.find(path)
+    def _route_of(self, scope: Any, root: str) -> tuple[Route, Sequence[str]]:
+        has_raw = "raw_path" in scope and scope["raw_path"] is not None
+        raw: bytes = scope["raw_path"] if has_raw else quote(scope["path"]).encode()
+        if root:
+            raw = raw.removeprefix(root.encode())
+        found_path = self._routes.find(raw)
         if found_path is None:
-            raise self._unknown(path)
+            raise self._unknown(raw.decode("latin-1"))
         routes, found = found_path
         method = scope["method"]
-        route = routes.get(method)
-        if route is None and method in ANY_METHOD:
-            route = next((one for one in routes.values() if one.any_method), None)
+        if method in routes:
+            return routes[method], found
+        route = next((one for one in routes.values() if one.any_method), None) if method in ANY_METHOD else None
         if route is None:
             route = routes.get("GET")
             allowed = {*routes, "HEAD"} if route is not None and route.answers_head else {*routes}
@@ -249,7 +250,7 @@ class ServiceApp:
             if mount.advise is not None and (advice := mount.advise(path)) is not None:
                 return UnservedRoute(advice)
         plain = path.rstrip("/")
-        if plain != path and plain and self._routes.find(plain) is not None:
+        if plain != path and plain and self._routes.find(plain.encode("latin-1")) is not None:
             return UnknownRoute(
                 f"There is no such path; leave out the slash at its end: {self.settings.root_path}{plain}"
             )
@@ -266,12 +267,11 @@ class ServiceApp:
         return status
 
     async def _handle(self, request: ServiceRequest, send: Send) -> int:
-        route = request.route
-        query = request.query() if request.scope["query_string"] else {}
-        scheme: str = request.scope.get("scheme", "http")
-        request.namespace, request.credential = await self.authorizer.authorize(route, scheme, request.headers, query)
+        route, scope = request.route, request.scope
+        query = request.query() if scope["query_string"] else {}
+        request.namespace, request.credential = await self.authorizer.authorize(route, scope, request.headers, query)
         if route.scopes:
-            connection_of(request.scope).authorize(request.credential)
+            connection_of(scope).authorize(request.credential)
         if route.query_model is not None:
             request.query_model = (None if query else route.empty_query) or route.decode_query(query)
         elif query:
@@ -352,9 +352,9 @@ def below_root(scope: Any, root: str) -> Any:
     return {**scope, "root_path": root, "path": root + rest, "raw_path": whole_raw}
 
 
-def _is_browser(scope: Any, path: str, headers: dict[bytes, bytes]) -> bool:
+def _is_browser(scope: Any, root: str, headers: dict[bytes, bytes]) -> bool:
     """Whether a request is one of a browser for a page: not of the API, and by something that prefers HTML."""
-    page = scope["method"] in ("GET", "HEAD") and not path.startswith(API_PREFIX)
+    page = scope["method"] in ("GET", "HEAD") and not scope["path"].removeprefix(root).startswith(API_PREFIX)
     return page and b"text/html" in headers.get(b"accept", b"")
 
 

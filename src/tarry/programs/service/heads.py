@@ -16,15 +16,19 @@ def fault_of(
     version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]], *, size: int, upgrades: bool
 ) -> Exception | None:
     """Why a head is refused, if it is. ``size`` is at least that of the head. The names of the headers are in lower case."""
-    names = [name for name, _ in headers]
-    hosts = names.count(b"host")
-    if hosts == 1 and version == "1.1" and size <= LONGEST_HEAD and not upgrades and not _DECIDING.intersection(names):
+    hosts, decides = 0, False
+    for name, _ in headers:
+        if name == b"host":
+            hosts += 1
+        elif name in _DECIDING:
+            decides = True
+    if hosts == 1 and version == "1.1" and size <= LONGEST_HEAD and not upgrades and not decides:
         return None
     if size > LONGEST_HEAD and _size_of(url, headers) > LONGEST_HEAD:
         return LongHead()
     if version not in VERSIONS:
         return UnknownVersion(f"The request is of HTTP/{version}; this service speaks HTTP/1.1.")
-    if upgrades or b"upgrade" in names:
+    if upgrades or b"upgrade" in dict(headers):
         return BadInput("request: the protocol stays HTTP/1.1; leave out the line Upgrade.")
     if hosts > 1:
         return BadInput("request: Host is given twice.")

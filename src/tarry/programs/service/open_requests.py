@@ -117,10 +117,10 @@ class OpenRequests(deque[Any]):
             cycle.disconnected = True
             cycle.message_event.set()
 
-    def note_read(self, size: int) -> None:
+    def note_read(self, data: bytes) -> None:
         """Counts what was read, and stops reading when too much came behind an open response."""
         if len(self) > 1:
-            self._size_behind += size
+            self._size_behind += len(data)
             flow = self._connection.flow
             (flow.pause_reading if self._size_behind > MOST_BEHIND else flow.resume_reading)()
         if not self.is_authorized:

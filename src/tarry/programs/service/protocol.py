@@ -67,7 +67,7 @@ class HTTPProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head_size > LONGEST_HEAD:
             self.refuse(LongHead())
-        self._open.note_read(len(data))
+        self._open.note_read(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -79,7 +79,7 @@ class HTTPProtocol(HttpToolsProtocol):
         fault = fault_of(version, self.url, self.headers, size=self._head_size, upgrades=upgrades)
         if self._is_surplus and self.url.partition(b"?")[0] not in HEALTH:
             fault = TooManyConnections()
-        if len(self._open) >= MOST_OPEN:
+        if self._open and len(self._open) >= MOST_OPEN:
             fault = BadInput(f"request: {MOST_OPEN} requests of this connection wait for their answers.")
         if fault is not None:
             self._refusal = fault

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tarry.errors import TarryError
 from tarry.internal import perform, supervise_task, tokens
@@ -154,7 +154,7 @@ class Authorizer:
         self._watch: asyncio.Task[None] | None = None
 
     async def authorize(
-        self, route: ScopedRoute, scheme: str, headers: Mapping[bytes, bytes], query: dict[str, str]
+        self, route: ScopedRoute, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], query: dict[str, str]
     ) -> tuple[str, Credential | None]:
         """Checks a request. Returns its namespace, and its credential where tokens are required. Raises an ``HTTPError``."""
         given_namespace = query.pop("namespace", None) if query and route.namespaced and not route.namespace else None
@@ -162,7 +162,7 @@ class Authorizer:
         if route.scopes and self.settings.tokens_later:
             await self.detect_first_token()
         if not self.settings.tokens:
-            self._refuse_cross_origin(scheme, headers)
+            self._refuse_cross_origin(scope, headers)
             return namespace or self.settings.namespaces[0], None
         if route.scopes:
             found = await self._authenticate_header(headers.get(b"authorization", b""))
@@ -328,10 +328,10 @@ class Authorizer:
 
     # ── no tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _refuse_cross_origin(self, scheme: str, headers: Mapping[bytes, bytes]) -> None:
+    def _refuse_cross_origin(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
         """A page of another origin can make a browser send requests here, and its host name can resolve to this machine."""
-        host = headers.get(b"host", b"")
-        if host not in self._hosts:
+        if b"host" in headers and headers[b"host"] not in self._hosts:
+            host = headers[b"host"]
             if host and not is_known_host(host.decode("latin-1"), (LOOPBACK_NAME, *self.settings.allowed_hosts)):
                 raise Forbidden(UNKNOWN_HOST)
             if len(self._hosts) < 100:
@@ -342,8 +342,8 @@ class Authorizer:
         if b"sec-fetch-site" in headers and headers[b"sec-fetch-site"] in (b"cross-site", b"same-site"):
             raise Forbidden(OTHER_ORIGIN)
         if origin is not None:
-            tls = knows_tls(scheme, headers.get(b"x-forwarded-proto", b"").decode("latin-1"))
-            if not is_own_origin(origin, "https" if tls else "http", host.decode("latin-1")):
+            tls = knows_tls(scope.get("scheme", "http"), headers.get(b"x-forwarded-proto", b"").decode("latin-1"))
+            if not is_own_origin(origin, "https" if tls else "http", headers.get(b"host", b"").decode("latin-1")):
                 raise Forbidden(OTHER_ORIGIN)
 
 

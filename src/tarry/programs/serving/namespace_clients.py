@@ -51,11 +51,11 @@ class NamespaceClients:
     def topic(self, namespace: str, name: str) -> AsyncTopic[Body]:
         """A topic whose bodies pass through undecoded. Raises ``BadInput`` for a bad name."""
         place = (namespace, name)
-        found = self._topics.get(place)
-        if found is None:
-            found = self._topics[place] = self[namespace].topic(name, type=self._codec)
-            if len(self._topics) > MOST_TOPICS:
-                self._topics.popitem(last=False)
+        if place in self._topics:
+            return self._topics[place]
+        found = self._topics[place] = self[namespace].topic(name, type=self._codec)
+        if len(self._topics) > MOST_TOPICS:
+            self._topics.popitem(last=False)
         return found
 
     def own_topic(self, namespace: str, own: str) -> AsyncTopic[Body]:

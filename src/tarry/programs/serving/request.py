@@ -9,6 +9,8 @@ from email.message import Message as Header
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+from msgspec import Struct
+
 from tarry import AsyncTopic
 from tarry.errors import BadInput
 from tarry.internal import Operation, moment_us, perform, replaying, server_verbs
@@ -94,46 +96,23 @@ async def drop_body(scope: Any, headers: Mapping[bytes, bytes], receive: Receive
                     left -= len(message["body"])
 
 
-class ServiceRequest:
+class ServiceRequest(Struct, eq=False):
     """A request, as a route's handler is given it."""
 
-    __slots__ = (
-        "_receive",
-        "app",
-        "credential",
-        "headers",
-        "namespace",
-        "path",
-        "payload",
-        "query_model",
-        "route",
-        "scope",
-    )
-
-    query_model: Any
-    """The query, as the route's query model."""
-    payload: Any
-    """The JSON body, as the route's body model."""
-    credential: Credential | None
+    app: Application
+    route: Route
+    scope: Any
+    _receive: Receive
+    path: dict[str, str]
+    """The parameters of the path."""
+    headers: dict[bytes, bytes]
+    namespace: str = ""
+    credential: Credential | None = None
     """The request's token, where tokens are required."""
-
-    def __init__(
-        self,
-        app: Application,
-        route: Route,
-        scope: Any,
-        receive: Receive,
-        path_values: Sequence[str],
-        headers: dict[bytes, bytes],
-    ) -> None:
-        self.app = app
-        self.route = route
-        self.scope = scope
-        self._receive = receive
-        self.headers = headers
-        self.path: dict[str, str] = dict(zip(route.path_names, path_values, strict=True)) if path_values else {}
-        self.namespace = ""
-        self.credential = self.query_model = self.payload = None
+    query_model: Any = None
+    """The query, as the route's query model."""
+    payload: Any = None
+    """The JSON body, as the route's body model."""
 
     # ── clients and topics ───────────────────────────────────────────────────────────────────────────────────
 
@@ -201,9 +180,10 @@ class ServiceRequest:
         most = self.app.settings.max_request_body
         if limit is not None and limit < most:
             most = limit
-        length = self.headers.get(b"content-length")
-        if length is not None and length.isdigit() and int(length) > most:
-            raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
+        if b"content-length" in self.headers:
+            length = self.headers[b"content-length"]
+            if length.isdigit() and int(length) > most:
+                raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
         parts, size, has_waited = list[bytes](), 0, False
         while True:
             message = self._poll_message()
@@ -215,7 +195,7 @@ class ServiceRequest:
             size += len(part)
             if size > most:
                 raise TooLarge(f"The body has more than {most} bytes; this service takes no more.")
-            if not message.get("more_body", False):
+            if "more_body" not in message or not message["more_body"]:
                 break
             parts.append(part)
         if has_waited and self.route.scopes:

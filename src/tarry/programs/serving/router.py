@@ -144,7 +144,7 @@ class PathTree:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = PathNode()
-        self._known: dict[str, FoundPath] = {}
+        self._known: dict[bytes, FoundPath] = {}
         for route in routes:
             node = self._root
             for part in route.path.split("/")[1:]:
@@ -157,13 +157,13 @@ class PathTree:
                 raise AssertionError(f"two routes for {route.method} {route.path}")
             node.routes[route.method] = route
 
-    def find(self, raw_path: str) -> FoundPath | None:
+    def find(self, raw_path: bytes) -> FoundPath | None:
         """Finds the routes of a path; ``None`` if no route has it."""
-        return self._known.get(raw_path) or self._search(raw_path)
+        return self._known[raw_path] if raw_path in self._known else self._search(raw_path)
 
-    def _search(self, raw_path: str) -> FoundPath | None:
+    def _search(self, raw_path: bytes) -> FoundPath | None:
         node, found = self._root, list[str]()
-        for part in raw_path.split("/")[1:]:
+        for part in raw_path.decode("latin-1").split("/")[1:]:
             child = node.fixed.get(part)
             if child is None:
                 child = node.parameter

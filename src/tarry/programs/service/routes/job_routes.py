@@ -58,7 +58,7 @@ async def add(request: ServiceRequest) -> Added | Response:
     """
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
-    is_plain = request.headers.get(b"content-type") == b"application/json"
+    is_plain = b"content-type" in request.headers and request.headers[b"content-type"] == b"application/json"
     media = "" if is_plain else request.media()
     if media == "application/json" or not media:
         if request.query_model is not request.route.empty_query and request.query_model != models.AddQuery():
