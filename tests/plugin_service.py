@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def running_service(valkey_url: str) -> Iterator[RunningService]:
-    """By the server's own time, where nothing else is said."""
+    """Without a dashboard and dialects, by the server's own time, where nothing else is said."""
     from service.running_service import serve
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.dashboard.mount import DashboardMount
-    from tarry.programs.dialects.mounts import ALL_DIALECTS
-    from tarry.programs.serving.mounts import Mount
 
-    mounts = (*ALL_DIALECTS.mounts("default"), Mount(open_pages=DashboardMount))
-    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace), mounts=mounts) as running:
+    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
         yield running

@@ -12,7 +12,8 @@ import pytest
 
 import tarry
 from dashboard.test_live_streams import LIVE, STREAM, events
-from service.running_service import RunningService, serve_dashboard
+from service.running_dashboard import serve_dashboard
+from service.running_service import RunningService
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import tokens
 from until import LONGEST_S, until

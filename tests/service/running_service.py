@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.dashboard.mount import DashboardMount
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import ServiceSettings
@@ -132,12 +131,3 @@ class Api:
         assert problem["title"]
         assert problem["detail"]
         return answer.status_code, problem["code"]
-
-
-@contextmanager
-def serve_dashboard(url: str, settings: ServiceSettings) -> Iterator[RunningService]:
-    """A service with its dashboard, whose pages can be shown."""
-    mounts = [Mount(open_pages=DashboardMount)]
-    with serve(lambda name: AsyncClient(url, namespace=name), settings, mounts) as running:
-        running.call(running.app.show_pages)
-        yield running

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve_dashboard
+from service.running_dashboard import serve_dashboard
+from service.running_service import Api, RunningService
 from tarry.programs import dashboard
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings

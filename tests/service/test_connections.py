@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve, serve_dashboard
+from service.running_dashboard import serve_dashboard
+from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import forms

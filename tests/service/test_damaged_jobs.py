@@ -13,8 +13,10 @@ import pytest
 
 import tarry
 from service.any_client import AnyClient
-from service.running_service import Api, RunningService
+from service.running_dashboard import serve_dashboard
+from service.running_service import Api
 from tarry.core.requests import Command
+from tarry.programs.service.settings import ServiceSettings
 from warm import WarmTarry
 
 HEAD = 8
@@ -173,21 +175,12 @@ def test_a_worker_processes_all_readable_jobs(client: tarry.Client, valkey_url: 
     assert [job.id for job in client.topic("orders").list()] == ["d"]
 
 
-def test_the_dashboard_shows_damaged_jobs(running_service: RunningService, real: Api, client: tarry.Client) -> None:
-    running_service.call(running_service.app.show_pages)
-    try:
-        place = f"/ns/{real.namespace}"
-        page = real("GET", f"{place}/jobs?topic=orders", params={"topic": "orders"})
+def test_the_dashboard_shows_damaged_jobs(valkey_url: str, client: tarry.Client, namespace: str) -> None:
+    settings = ServiceSettings(namespaces=(namespace,), tokens=False)
+    with serve_dashboard(valkey_url, settings) as running, Api(running.url, namespace).http as http:
+        place = f"/ns/{namespace}"
+        page = http.get(f"{place}/jobs?topic=orders", params={"topic": "orders"})
         assert page.status_code == 200
         assert all(f"id={id}" in page.text for id in "abcde")
         for id in "abcde":
-            assert real("GET", f"{place}/job", params={"topic": "orders", "id": id}).status_code == 200
-    finally:
-        running_service.call(hide, running_service)
-
-
-def hide(running_service: RunningService) -> None:
-    for part in running_service.app.parts.values():
-        part.stop()
-    running_service.app.parts.clear()
-    running_service.app.pages = None
+            assert http.get(f"{place}/job", params={"topic": "orders", "id": id}).status_code == 200

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve_dashboard
+from service.running_dashboard import serve_dashboard
+from service.running_service import Api, RunningService
 from tarry.programs.service.settings import ServiceSettings
 
 ROOT = "/internal/tarry"

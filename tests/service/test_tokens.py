@@ -17,7 +17,8 @@ import httpx
 import pytest
 
 import tarry
-from service.running_service import Api, RunningService, serve, serve_dashboard
+from service.running_dashboard import serve_dashboard
+from service.running_service import Api, RunningService, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.dialects.mounts import Dialects
