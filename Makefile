@@ -20,10 +20,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml .ci/venv.py
 	@"$(PYTHON)" .ci/venv.py dev
@@ -40,8 +40,15 @@ demo: $(STAMP)-demo ## a thousand unpaid orders, two workers, one of them killed
 serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
+SUITE = $(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again $(call BESIDE,lint types) -m "not long"
+
 test: packages venv ## everything: lint, types, the whole suite on every server
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again $(call BESIDE,lint types) -m "not long"
+	@$(SUITE)
+
+# make test-changed BASE=HEAD~3
+test-changed: packages venv ## lint, types, and the tests that your branch can reach, by the imports (tests/changed.py); BASE= another commit
+	@set -ef; tests=$$($(BIN)/python tests/changed.py $(if $(BASE),--base $(BASE))); \
+	if [ -n "$$tests" ]; then $(SUITE) $$tests; else $(MAKE) --no-print-directory lint types; fi
 
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+RUNNERS = {"python", "console", "sh", "java"}
+"""The languages whose blocks run."""
 ONE_EXTRA = "standard"
 OF_ONE_EXTRA = [
     ROOT / "docs" / "how-to" / page

