@@ -16,6 +16,7 @@ from msgspec import UNSET
 import interface
 import tarry
 import tree
+from contract import contract_page
 from life_cycle import life_cycle
 from routes import http_page
 from tarry import errors
@@ -193,6 +194,7 @@ def precedence_page() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "../src/tarry/lua/contract.md": contract_page,
     "decisions/README.md": decisions_page,
     "images/life-cycle.svg": life_cycle,
     "interface.txt": interface.text,
@@ -221,7 +223,7 @@ def main() -> None:
         path, text = DOCS / name, page(name)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-            print("wrote", path.relative_to(DOCS.parent))
+            print("wrote", path.resolve().relative_to(DOCS.parent))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""The contract of the scripts, made from the headers of the Lua files and from what the verbs declare."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import tarry.verbs
+from contract_words import ARGUMENTS, IN_SCRIPT
+from tarry.core.scripts import Script
+
+LUA = Path(__file__).resolve().parent.parent / "src" / "tarry" / "lua"
+KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
+ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
+ITEM = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i", re.M)
+ERROR = re.compile(r"error_reply\('([A-Z]+ [^']*)'(?: \.\. ([\w.]+))?")
+CALL = re.compile(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)")
+READING = {
+    "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HPTTL", "HRANDFIELD", "HSCAN", "HSTRLEN", "INFO", "LINDEX", "LLEN", "LPOS", "LRANGE",
+    "PTTL", "PUBSUB", "STRLEN", "TIME", "TYPE", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
+}  # fmt: skip
+"""Commands that change nothing."""
+PUBLISHING = {"PUBLISH", "SPUBLISH"}
+OPENING = """\
+# The contract of the scripts
+
+All that tarry does to jobs, schedules, locks, guarded queues and shared maps is done by the Lua scripts in this folder. A program in another
+language that calls them does the same. This page says how, and what each takes, answers and writes.
+
+## How a script is called
+
+- **Its text** is the file with the shared parts in it: a line `-- include NAME …` is replaced by `lib/NAME.lua` for each name, in order, and
+  `FOLDER/NAME` is `FOLDER/lib/NAME.lua`. Shared parts include others in the same way. Where a line stands inside a block, so do the parts.
+  Replace the line alone; several parts are joined by a newline, and every file keeps its last newline. Call the script by its SHA-1
+  (`EVALSHA`), and load it after `NOSCRIPT`.
+- **Keys** come in the order given here. All keys of a call are in one slot. `docs/reference/keys.md` says what each has, and its name:
+  `tarry:{NAMESPACE/TOPIC}:due`.
+- **Arguments** come in the order given here: first the clock, then the script's, then those of each item, item after item.
+- **The clock** is empty: the server's counts. Only a server that was started for tests takes another, as a moment; any other answers
+  `CLOCK`.
+- **A moment** is microseconds since 1970 in decimal digits; **µs** and **ms** are spans, in digits; **a number** is in digits; **a flag** is
+  `1` or `0`; **text** is UTF-8; **bytes** are any. No argument is ever left out: what is not given is empty.
+- **An item** is what is repeated, once for each job. `is_replay` is `1` if the caller sends a call again because it has lost the answer. Then
+  what the first call did is answered as done.
+- **Answers** are integers, bytes, nothing, or lists of them. A moment is an integer, below 2^53. "For each" means a list as long as that of the
+  items, in their order.
+- **Refusals.** An item that is refused has the reason as its answer, and the others are done. An error (`BEYOND …`) refuses the whole call; its
+  first word is fixed, the rest is for people. Nothing was written then. `WRONGTYPE` says that the topic has partitions: ask
+  `partitions/find`. `OOM` says that the memory is full; a script that only frees works all the same.
+- **What is written** are the commands that can change a key; `a key` is one of several, chosen by an argument. A script that changes nothing
+  can be called by `EVALSHA_RO`.
+
+## What may change
+
+Until 1.0 keys, arguments and answers of a script may change with any version: take the scripts and this page from the same version
+as the Python that runs beside. What is *stored* follows decision 0023 from the first tag on: two neighbouring versions may work on the
+same data. A record may get further flags; a reader that does not know one leaves the record as it is.
+"""
+
+
+@cache
+def scripts() -> dict[str, Script]:
+    """All that the verbs declare, by name."""
+    found: dict[str, Script] = {}
+    for module in pkgutil.walk_packages(tarry.verbs.__path__, "tarry.verbs."):
+        for value in vars(importlib.import_module(module.name)).values():
+            script = getattr(value, "script", value)
+            if isinstance(script, Script):
+                found[script.name] = script
+    return dict(sorted(found.items()))
+
+
+def header(text: str) -> str:
+    """The comment that begins a file, without declarations and includes."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("--"):
+            lines.append(line[2:].removeprefix(" "))
+        elif not line.startswith("local ") or "unpack(" not in line:
+            break
+    kept = [line for line in lines if not line.startswith(("each: ", "include "))]
+    return "\n".join(kept).strip("\n")
+
+
+def names(pattern: re.Pattern[str], text: str) -> list[str]:
+    """The declared names; none if the script has no such line."""
+    found = pattern.search(text)
+    return found[1].split(", ") if found else []
+
+
+def meaning(script: str, argument: str) -> str:
+    """What an argument of a script is."""
+    return IN_SCRIPT.get((script, argument)) or ARGUMENTS[argument]
+
+
+def contract_page() -> str:
+    """The page."""
+    folders = dict.fromkeys(name.rpartition("/")[0] for name in scripts())
+    parts = [OPENING]
+    for folder in folders:
+        parts.append(f"## `{folder}`\n")
+        parts += [_section(name) for name in scripts() if name.rpartition("/")[0] == folder]
+    parts.append("## Shared parts\n")
+    parts.append("What is stored, and in which form, is told at the beginning of these.\n")
+    for path in sorted(LUA.rglob("lib/*.lua")):
+        told = header(path.read_text(encoding="utf-8"))
+        if told:
+            parts.append(f"### `{path.relative_to(LUA).as_posix()}`\n\n{_quoted(told)}")
+    return "\n".join(parts)
+
+
+def _section(name: str) -> str:
+    text = (LUA / f"{name}.lua").read_text(encoding="utf-8")
+    told = scripts()[name]
+    rows = [f"### `{name}`\n", _quoted(header(text))]
+    rows.append(f"- keys: {_listed(names(KEYS, text)) or 'of several topics, as above'}")
+    rows.append("- arguments: clock" + "".join(f"\n  - `{one}`: {meaning(name, one)}" for one in names(ARGS, text)[1:]))
+    if item := names(ITEM, text):
+        rows.append("- each item:" + "".join(f"\n  - `{one}`: {meaning(name, one)}" for one in item))
+    source = told.source.decode()
+    rows.append(f"- errors: {_listed(dict.fromkeys(_errors(source))) or 'none of its own'}")
+    rows.append(f"- writes: {'; '.join(_writes(source)) or 'nothing'}{' (read-only)' if told.read_only else ''}")
+    if published := [key for command, key in CALL.findall(source) if command in PUBLISHING]:
+        rows.append(f"- publishes: {_listed(dict.fromkeys(published))}")
+    return "\n".join(rows) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return f"```text\n{text}\n```\n"
+
+
+def _listed(found: object) -> str:
+    return ", ".join(f"`{one}`" for one in found) if isinstance(found, (list, dict)) else ""
+
+
+def _errors(source: str) -> Iterator[str]:
+    for said, more in ERROR.findall(source):
+        if not said.startswith("CLOCK "):  # every script's, and told above
+            yield said.strip() + (" …" if more else "")
+
+
+def _writes(source: str) -> Iterator[str]:
+    by_key: dict[str, dict[str, None]] = {}
+    for command, key in CALL.findall(source):
+        if command not in READING | PUBLISHING:
+            by_key.setdefault(key, {})[command] = None
+    for key, commands in by_key.items():
+        yield f"`{key}` {', '.join(commands)}"
