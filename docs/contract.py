@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -56,10 +57,34 @@ language that calls them does the same. This page says how, and what each takes,
 
 ## What may change
 
-Until 1.0 keys, arguments and answers of a script may change with any version: take the scripts and this page from the same version
+Until 1.0 keys, arguments and answers of a script may change with any version: take the scripts, this page and the vectors from the same version
 as the Python that runs beside. What is *stored* follows decision 0023 from the first tag on: two neighbouring versions may work on the
 same data. A record may get further flags; a reader that does not know one leaves the record as it is.
 """
+
+VECTORS = """\
+## The vectors
+
+`vectors.jsonl` beside this page has a line of JSON for each call. Every string in it, names of keys included, stands for bytes:
+each character is one byte, U+0000 to U+00FF. Ids, moments and random words are given, so a call comes out the same each time. It needs an empty
+server that was started for tests (`tarry.testing.start_server`).
+
+| field | what |
+|---|---|
+| `name` | what it is about |
+| `before` | the keys that are there before the call |
+| `script` | its name, without `.lua` |
+| `keys`, `args` | of the call; the first argument is the clock |
+| `reply` | an integer, a string, `null`, or a list; an error is `{"error": "…"}`, without the ` script: …` that a server adds |
+| `after` | all keys that are there after the call |
+
+A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
+answers. If the call has set an expiry, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is published is not in a
+vector.
+
+Scripts with vectors: SCRIPTS.
+"""
+VECTORS_OF = LUA / "vectors.jsonl"
 
 
 @cache
@@ -100,7 +125,8 @@ def meaning(script: str, argument: str) -> str:
 def contract_page() -> str:
     """The page."""
     folders = dict.fromkeys(name.rpartition("/")[0] for name in scripts())
-    parts = [OPENING]
+    with_vectors = dict.fromkeys(json.loads(line)["script"] for line in VECTORS_OF.read_text("ascii").splitlines())
+    parts = [OPENING, VECTORS.replace("SCRIPTS", _listed(with_vectors))]
     for folder in folders:
         parts.append(f"## `{folder}`\n")
         parts += [_section(name) for name in scripts() if name.rpartition("/")[0] == folder]

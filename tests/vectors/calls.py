@@ -1,0 +1,173 @@
+"""The vectors of the contract: how one is loaded, called and read again.
+
+A vector is a line of JSON (src/tarry/lua/contract.md has the fields). Its strings are bytes as latin-1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from hashlib import sha1
+from typing import Any, NamedTuple
+
+import redis
+
+from vectors import sources
+
+PATH = sources.LUA / "vectors.jsonl"
+Assemble = Callable[[str], str]
+Vector = dict[str, Any]
+
+
+class Step(NamedTuple):
+    """A call of a script at a moment; ``script`` is "" for a command of the server."""
+
+    script: str
+    args: tuple[str, ...]
+
+
+class Case(NamedTuple):
+    """A line of the table: what is done before, and the call that is looked at."""
+
+    name: str
+    before: Sequence[Step]
+    call: Step
+
+
+def key(part: str) -> str:
+    return f"tarry:{{vectors/t}}:{part}"
+
+
+class Server:
+    """A server whose strings are bytes as latin-1, one command at a time, or several at the same moment."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url, protocol=2)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def ask(self, *command: Any) -> Any:
+        return self.ask_at_once([command])[0]
+
+    def ask_at_once(self, commands: Sequence[Sequence[Any]], transaction: bool = False) -> list[Any]:
+        with self._client.pipeline(transaction=transaction) as both:
+            both.response_callbacks = {}  # as it comes from the server
+            for command in commands:
+                both.execute_command(*(str(word).encode("latin-1") for word in command))
+            return [decoded(one) for one in both.execute(raise_on_error=False)]
+
+
+def decoded(reply: Any) -> Any:
+    if isinstance(reply, bytes):
+        return reply.decode("latin-1")
+    if isinstance(reply, list):
+        return [decoded(one) for one in reply]
+    if isinstance(reply, redis.ResponseError):
+        return {"error": str(reply).partition(" script: ")[0]}
+    return reply
+
+
+def pairs(flat: Sequence[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def call(server: Server, text: str, keys: Sequence[str], args: Sequence[str]) -> tuple[Any, dict[str, int]]:
+    """The reply, and the seconds of the expiries that it set: asked in the same transaction, so time stands still."""
+    sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+    if server.ask("SCRIPT", "EXISTS", sha) != [1]:
+        server.ask("SCRIPT", "LOAD", text.encode().decode("latin-1"))
+    reply, *left = server.ask_at_once(
+        [("EVALSHA", sha, len(keys), *keys, *args), *(("TTL", one) for one in keys)], transaction=True
+    )
+    return reply, {one: seconds for one, seconds in zip(keys, left, strict=True) if seconds > 0}
+
+
+def load(server: Server, before: dict[str, Any]) -> None:
+    """Makes the keys that are there before the call."""
+    commands: list[list[str]] = []
+    for name, kept in before.items():
+        if "hash" in kept:
+            commands.append(["HSET", name, *(one for field in kept["hash"].items() for one in field)])
+        elif "zset" in kept:
+            commands.append(["ZADD", name, *(one for member, score in kept["zset"].items() for one in (score, member))])
+        elif "list" in kept:
+            commands.append(["RPUSH", name, *kept["list"]])
+        else:
+            commands.append(["SET", name, kept["string"]])
+    server.ask_at_once(commands)
+
+
+READS = {
+    "hash": lambda name: ("HGETALL", name),
+    "zset": lambda name: ("ZRANGE", name, 0, -1, "WITHSCORES"),
+    "list": lambda name: ("LRANGE", name, 0, -1),
+    "string": lambda name: ("GET", name),
+}
+
+
+def dump(server: Server, expires: dict[str, int] | None = None) -> dict[str, Any]:
+    """All keys with their values."""
+    names = sorted(server.ask("KEYS", "*"))
+    kinds = server.ask_at_once([("TYPE", name) for name in names])
+    values = server.ask_at_once([READS[kind](name) for name, kind in zip(names, kinds, strict=True)])
+    found: dict[str, Any] = {}
+    for name, kind, told in zip(names, kinds, values, strict=True):
+        kept = dict(sorted(pairs(told).items())) if kind == "hash" else pairs(told) if kind == "zset" else told
+        found[name] = {kind: kept}
+        if expires and name in expires:
+            found[name]["expires"] = expires[name]
+    return found
+
+
+def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled) -> tuple[Any, dict[str, Any]]:
+    """Performs the call of a vector on an empty server; returns the reply and what is there afterwards. It leaves the server empty."""
+    load(server, vector["before"])
+    try:
+        reply, expires = call(server, assemble(vector["script"]), vector["keys"], vector["args"])
+        return reply, dump(server, expires)
+    finally:
+        server.ask("FLUSHALL")
+
+
+def faults(server: Server, vectors: Sequence[Vector], assemble: Assemble = sources.assembled) -> Iterator[str]:
+    """The names of those that do not come out as they are written."""
+    for vector in vectors:
+        if take(server, vector, assemble) != (vector["reply"], vector["after"]):
+            yield vector["name"]
+
+
+def made(server: Server, case: Case) -> Vector:
+    """The vector of a line of the table."""
+    for script, args in case.before:
+        if script:
+            reply, _ = call(server, sources.assembled(script), [key(part) for part in sources.parts(script)], args)
+            assert not isinstance(reply, dict), f"{case.name}: {script} before it: {reply}"
+        else:
+            server.ask(*args)
+    before = dump(server)
+    server.ask("FLUSHALL")
+    script, args = case.call
+    vector = {
+        "name": case.name,
+        "before": before,
+        "script": script,
+        "keys": [key(part) for part in sources.parts(script)],
+        "args": list(args),
+    }
+    vector["reply"], vector["after"] = take(server, vector)
+    return vector
+
+
+@cache
+def written() -> list[Vector]:
+    """Those in the repository."""
+    return [json.loads(line) for line in PATH.read_text("ascii").splitlines()]
+
+
+def lines(vectors: Sequence[Vector]) -> str:
+    return "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in vectors)

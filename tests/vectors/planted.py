@@ -1,0 +1,35 @@
+"""Faults for the vectors to find: a file, a piece of its text, and what stands there instead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A planted change; ``script`` is the one whose vectors must notice it."""
+
+    script: str
+    file: str
+    old: str
+    new: str
+
+
+FAULTS = [
+    Fault("topic/add", "topic/add", "if delay == 0 then return since - n + index end", "if delay == 0 then return since + index end"),
+    Fault("topic/add", "lib/migrated_job", "if name == 'dead' then", "if name == 'died' then"),
+    Fault("topic/add_soon", "topic/add_soon", "return at > now and at or -at", "return at"),
+    Fault("topic/add_later", "topic/add_later", "if at <= now + HORIZON then", "if at < now + HORIZON then"),
+    Fault("topic/pop", "topic/pop", "if usual_ttr == 0 then", "if usual_ttr < 0 then"),
+    Fault("topic/pop", "lib/expired_reservations", "count('timed_out', #ids)", "count('timed_out', #ids + 1)"),
+    Fault("topic/pop", "lib/take_jobs", "local ends = now + time + handed", "local ends = now + time"),
+    Fault("topic/pop", "lib/minutes", "if hour ~= last and", "if hour == last and"),
+    Fault("topic/finish", "topic/finish", "if finished_now == n then return n end", ""),
+    Fault("topic/finish", "lib/history", "return span or 0, KINDS[kind] or NO_RESULT", "return span or 0, NO_RESULT"),
+    Fault("topic/release", "topic/release", "fault = EXHAUSTED .. fault", "fault = fault .. EXHAUSTED"),
+    Fault("topic/release", "lib/retries", "+ KEPT))", "+ KEPT + 1))"),
+    Fault("topic/touch", "topic/touch", "tonumber(ttr) + #answers", "tonumber(ttr)"),
+    Fault("topic/bury", "topic/bury", "if first == 0 then first = now end", ""),
+    Fault("topic/kick", "topic/kick", "redis.call('HDEL', attempts, id)", ""),
+    Fault("topic/delete", "topic/delete", "local stays = only ~= '' and state ~= only", "local stays = only ~= ''"),
+    Fault("topic/reschedule", "topic/reschedule", "state == 'delayed' or state == 'ready'", "state == 'delayed'"),
+]  # fmt: skip

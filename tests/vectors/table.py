@@ -1,0 +1,503 @@
+"""The table of the vectors: what is done before, and the call. Every moment, id and random word is given here."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from vectors.calls import Case, Step, key
+
+NOW = 1_800_000_000_000_000
+SECOND = 1_000_000
+HOUR = 3600 * SECOND
+BEYOND = "@253402300900000000"
+NONCE = "nonce."
+USUAL = "\x08" + NONCE + '"tea"'
+LARGE = "\x08" + NONCE + "x" * 65_600
+
+
+def step(script: str, *args: Any, at: int = 0) -> Step:
+    """A call, ``at`` µs after the table's moment."""
+    return Step(script, (str(NOW + at), *map(str, args)))
+
+
+def raw(command: str, part: str, *args: Any) -> Step:
+    """A command of the server, on one key."""
+    return Step("", (command, key(part), *map(str, args)))
+
+
+def settings(**fields: Any) -> Step:
+    return raw("HSET", "meta", "ruled", 1, *(one for field in fields.items() for one in field))
+
+
+def limits(n: int = 0, span: int = 0, burst: int = 0, concurrency: int = 0, max_lateness: int = 0) -> Step:
+    """As `topic/configure` writes them."""
+    fields: dict[str, Any] = {"limited": f"{n} {span} {burst} {concurrency} {max_lateness}"}
+    if concurrency:
+        fields["concurrency"] = concurrency
+    return settings(**fields)
+
+
+def value(
+    body: str = '"tea"',
+    *,
+    nonce: str = NONCE,
+    priority: int = 0,
+    further: int | None = None,
+    ttr_ms: int | None = None,
+    max_attempts: int | None = None,
+    max_lateness: int | None = None,
+    headers: str | None = None,
+) -> str:
+    """A record without its moment: flags, then what they name in their order."""
+    flags, fields = 8 + 2 * priority, nonce.encode("latin-1")
+    if max_lateness is not None:
+        further = 1
+    if further is not None:
+        flags, fields = flags + 128, fields + struct.pack("<H", further)
+    if ttr_ms is not None:
+        flags, fields = flags + 32, fields + struct.pack("<I", ttr_ms)
+    if max_attempts is not None:
+        flags, fields = flags + 64, fields + struct.pack("<I", max_attempts)
+    if max_lateness is not None:
+        fields += struct.pack("<d", max_lateness)
+    if headers is not None:
+        flags, fields = flags + 16, fields + struct.pack("<H", len(headers)) + headers.encode("latin-1")
+    return chr(flags) + fields.decode("latin-1") + body
+
+
+def add(
+    *ids: str, due: Any = 0, mark: str = "e", stored: str = USUAL, mode: str = "all", replay: int = 0, at: int = 0
+) -> Step:
+    return step("topic/add", mode, replay, *(one for id in ids for one in (id, f"{mark}{due}", stored)), at=at)
+
+
+def soon(id: str, due: Any = 0, *, mark: str = "n", stored: str = USUAL, at: int = 0) -> Step:
+    return step("topic/add_soon", id, f"{mark}{due}", stored, at=at)
+
+
+def later(id: str, due: Any, *, at: int = 0) -> Step:
+    return step("topic/add_later", id, f"n{due}", USUAL, at=at)
+
+
+def pop(
+    *wants: int, ttr: int = 60 * SECOND, holder: str = "w", waiter: str = "", min_jobs: int = 1, at: int = 0
+) -> Step:
+    return step("topic/pop", min_jobs, ttr, holder, waiter, *(wants or (1,)), at=at)
+
+
+def finish(*ids: str, receipt: int = 0, result: str = "", replay: int = 0, at: int = SECOND) -> Step:
+    """``receipt`` is a moment like ``at``: that of the pop."""
+    return step("topic/finish", replay, *(one for id in ids for one in (id, NOW + receipt, result)), at=at)
+
+
+def release(*ids: str, receipt: int = 0, due: Any = 0, counted: Any = 1, limit: int = 0, fault: str = "oh\nmore", replay: int = 0, at: int = SECOND) -> Step:  # fmt: skip
+    items = (one for id in ids for one in (id, NOW + receipt, due, counted, limit, fault))
+    return step("topic/release", replay, *items, at=at)
+
+
+def touch(*ids: str, receipt: int = 0, counted: int = 1, replay: int = 0, at: int = SECOND) -> Step:
+    return step("topic/touch", replay, *(one for id in ids for one in (id, NOW + receipt, HOUR, counted)), at=at)
+
+
+def bury(
+    *ids: str, receipt: int = 0, limit: int = 0, fault: str = "oh\nmore", replay: int = 0, at: int = SECOND
+) -> Step:
+    return step("topic/bury", replay, *(one for id in ids for one in (id, NOW + receipt, limit, fault)), at=at)
+
+
+def kick(*ids: str, at: int = 2 * SECOND) -> Step:
+    return step("topic/kick", *ids, at=at)
+
+
+def delete(*ids: str, nonce: str = "", only: str = "", at: int = 2 * SECOND) -> Step:
+    return step("topic/delete", *(one for id in ids for one in (id, nonce, only)), at=at)
+
+
+def reschedule(*ids: str, due: Any = HOUR, at: int = 2 * SECOND) -> Step:
+    return step("topic/reschedule", *(one for id in ids for one in (id, due)), at=at)
+
+
+def leaving(place: str, nonce: str = NONCE) -> list[Step]:
+    """A job that `migrate` has taken out."""
+    at = NOW + HOUR if place == "due" else NOW - HOUR
+    return [raw("HSET", "jobs", "a", "1234567" + value(nonce=nonce)), raw("HSET", "leaving", "a", f"{place} {at}")]
+
+
+PAUSED = settings(paused=NOW + HOUR)
+ONE_AT_A_TIME = limits(concurrency=1)
+TEN_A_SECOND = limits(n=10, span=SECOND, burst=1)
+KEEPS = raw("HSET", "meta", "keep_finished", HOUR)
+SEAT = raw("ZADD", "watch", NOW + SECOND, "v")
+TWO_SEATS = raw("ZADD", "watch", NOW, "v", NOW + 100, "w")
+MISSED = raw("HSET", "meta", "missed", "\x81\xa1w\x94\xcb" + struct.pack(">d", NOW).decode("latin-1") + "\xa11\x00\xc2")
+OLD_MISSED = raw("HSET", "meta", "missed", "\x81\xa1w\x94\x01\xa11\x00\xc2")
+NO_MISSED = raw("HSET", "meta", "missed", "\xc1")
+REFUSED = {
+    "a job that nobody has popped": [add("a", "b"), pop()],
+    "a job that is gone": [add("b"), pop()],
+    "a job whose TTR is over": [add("a", "b"), pop(2, ttr=SECOND // 2)],
+    "a job that was released": [add("a", "b"), pop(2), release("a", due=HOUR)],
+    "a job that is dead": [add("a", "b"), pop(2), bury("a")],
+    "a job that was popped again": [add("a", "b"), pop(2), release("a", at=100), pop(at=200)],
+    "a job with a damaged run": [add("a", "b"), pop(2), raw("HSET", "runs", "a", "short")],
+}
+"""Why the receipt of job a does not hold; b is beside it."""
+
+
+def cases_of_adds() -> list[Case]:
+    taken = {
+        "delayed": [add("a", due=HOUR, stored=value(nonce="other."))],
+        "ready": [add("a", stored=value(nonce="other."), at=-SECOND)],
+        "reserved": [add("a", stored=value(nonce="other."), at=-SECOND), pop(at=-1)],
+        "timed out": [add("a", stored=value(nonce="other."), at=-SECOND), pop(ttr=1, at=-10)],
+        "dead": [add("a", stored=value(nonce="other."), at=-SECOND), pop(at=-2), bury("a", receipt=-2, at=-1)],
+        "lost": [raw("HSET", "jobs", "a", "1234567" + value(nonce="other."))],
+        "leaving, delayed": leaving("due", "other."),
+        "leaving, dead": leaving("dead", "other."),
+        "without a nonce": [raw("HSET", "jobs", "a", "1234567\x00x")],
+        "damaged": [raw("HSET", "jobs", "a", "12")],
+    }
+    cases = [
+        Case("a job is added to an empty topic", [], add("a")),
+        Case("three jobs keep their order", [], add("c", "a", "b")),
+        Case("jobs with a delay keep their order", [], add("c", "a", due=5 * SECOND)),
+        Case("a job is added for a moment", [], add("a", due=f"@{NOW + HOUR}")),
+        Case("a job beyond the year 9999 refuses all", [], add("a", due=BEYOND)),
+        Case("a job beyond the year 9999 is refused among others", [], add("a", due=BEYOND, mode="each")),
+        Case("the same id twice", [], add("a", "a", mode="each")),
+        Case("the same id twice with other nonces, delayed", [], step("topic/add", "each", 0, "a", "e5", USUAL, "a", "e5", value(nonce="other."))),
+        Case("the same id twice with other nonces, ready", [], step("topic/add", "each", 0, "a", "e0", USUAL, "a", "k0", value(nonce="other."))),
+        Case("the same id twice, replaced", [], step("topic/add", "each", 0, "a", "r5", value(priority=2), "a", "r5", value(nonce="other."))),
+        Case("a new id", [add("b")], add("a", mark="n")),
+        Case("a new id, repeated", [add("a", mark="n")], add("a", mark="n", replay=1, at=SECOND)),
+        Case("an add is repeated", [add("a", due=5 * SECOND)], add("a", due=5 * SECOND, replay=1, at=SECOND)),
+        Case("no job", [], add()),
+        Case("jobs of all priorities", [], step("topic/add", "all", 0, *(one for n in (1, 2, 3, 0) for one in (f"p{n}", "n0", value(priority=n))))),
+        Case("a second job of a priority", [add("a", stored=value(priority=1))], add("b", stored=value(priority=1))),
+        Case("a job that is not the earliest", [add("a")], add("b", due=HOUR)),
+        Case("a job to a paused topic", [PAUSED], add("a")),
+        Case("a job to a topic with a seat", [SEAT], add("a")),
+        Case("a job to a topic with a seat that is late", [raw("ZADD", "watch", NOW - HOUR, "v", NOW + HOUR, "w")], add("a")),
+        Case("a job to a topic with two seats and both tokens", [TWO_SEATS, raw("RPUSH", "wake", 1), raw("RPUSH", "relay", 1)], add("a")),
+        Case("a job to a topic with both tokens", [raw("RPUSH", "wake", 1), raw("RPUSH", "relay", 1)], add("a")),
+        Case("a job to a topic with one token", [raw("RPUSH", "wake", 1)], add("a")),
+        Case("a job to a topic with a schedule", [settings(fires=NOW + SECOND)], add("a")),
+        Case("a job to a topic that is full", [ONE_AT_A_TIME, add("b"), pop()], add("a")),
+        Case("a job to a topic with a rate", [TEN_A_SECOND, add("b"), pop()], add("a")),
+        Case("a job to a topic with a newer version's limits", [settings(limited="new")], add("a")),
+        Case("a job to a topic with partitions", [raw("SET", "meta", 3), raw("SET", "jobs", 3)], add("a")),
+    ]  # fmt: skip
+    for state, before in taken.items():
+        cases += [
+            Case(f"the id of a job is taken: {state}", before, add("b", "a")),
+            Case(f"the id of a job is taken, each: {state}", before, add("b", "a", mode="each")),
+            Case(f"a job is kept: {state}", before, add("b", "a", mark="k")),
+            Case(f"a job is replaced: {state}", before, add("b", "a", mark="r")),
+            Case(f"a job with this nonce is replaced: {state}", before, add("b", "a", mark="sother.")),
+            Case(f"a job with another nonce is not replaced: {state}", before, add("b", "a", mark="swrong.")),
+        ]
+    full = [ONE_AT_A_TIME, add("a", stored=value(nonce="other."), at=-SECOND), pop(at=-1)]
+    cases.append(Case("a reserved job is replaced in a full topic", full, add("a", mark="r")))
+    ranked = [add("a", stored=value(nonce="other.", priority=3))]
+    cases.append(Case("a job with a priority is replaced by one without", ranked, add("a", mark="r")))
+    return cases
+
+
+def cases_of_small_adds() -> list[Case]:
+    return [
+        Case("a job is added to an empty topic", [], soon("a")),
+        Case("a job is added with a delay", [], soon("a", 5 * SECOND)),
+        Case("a job is added at the horizon", [], soon("a", 10_500_000)),
+        Case("a job is added beyond the horizon", [], soon("a", 10_500_001)),
+        Case("a job is added for a moment", [], soon("a", f"@{NOW - HOUR}")),
+        Case("a job of 1970 is not judged", [], soon("a", "@0")),
+        Case("a job beyond the year 9999 is not judged", [], soon("a", BEYOND)),
+        Case("a job whose id is taken is not judged", [add("a", due=HOUR)], soon("a")),
+        Case("a job that is not the earliest", [add("a")], soon("b", SECOND)),
+        Case("a job to a topic with a pause", [PAUSED], soon("a")),
+        Case("a job to a topic with a seat", [SEAT], soon("a")),
+        Case("a job to a topic with two seats", [TWO_SEATS], soon("a")),
+        Case("a job to a topic with a rate", [TEN_A_SECOND, add("b"), pop()], soon("a")),
+        Case("a job to a topic with a newer version's limits", [settings(limited="new")], soon("a")),
+        Case("a job is due after a long delay", [], later("a", HOUR)),
+        Case("a job just beyond the horizon", [add("b")], later("a", 10_500_001)),
+        Case("a job at the horizon is not judged", [], later("a", 10_500_000)),
+        Case("a job beyond the year 9999 is not judged", [], later("a", 253_402_300_900_000_000)),
+        Case("a job whose id is taken is not judged", [add("a")], later("a", HOUR)),
+    ]
+
+
+def cases_of_pops() -> list[Case]:
+    last = [add("a", stored=value(max_attempts=1)), pop(ttr=SECOND)]
+    confirmed = [*last, step("topic/confirm", "a", NOW)]
+    ranked = [add("a"), add("b", stored=value(priority=1)), add("c", stored=value(priority=3))]
+    noted = [add("a"), pop(), release("a", counted=2, fault="unknown\n\x1dnote")]
+    return [
+        Case("nothing is popped of an empty topic", [], pop()),
+        Case("a consumer waits for an empty topic", [], pop(waiter="v")),
+        Case("a consumer waits for a job that is due soon", [add("a", due=5 * SECOND)], pop(waiter="v")),
+        Case("a second consumer waits", [add("a", due=5 * SECOND), pop(waiter="v")], pop(waiter="w")),
+        Case("a third consumer waits", [add("a", due=5 * SECOND), pop(waiter="v"), pop(waiter="w")], pop(waiter="x")),
+        Case("a consumer waits for more jobs", [add("a")], pop(10, waiter="v", min_jobs=5)),
+        Case("a consumer has a seat, and gets a job", [SEAT, add("a")], pop(waiter="v")),
+        Case("a job is popped", [add("a")], pop()),
+        Case("a job is popped late", [add("a")], pop(at=100 * SECOND)),
+        Case("two jobs are popped late, one by much", [add("a"), add("b", at=90 * SECOND)], pop(2, at=100 * SECOND)),
+        Case("a job is popped with the topic's TTR", [settings(ttr=7 * SECOND), add("a")], pop(ttr=0)),
+        Case("a job is popped with the usual TTR", [add("a")], pop(ttr=0)),
+        Case("three of five jobs are popped", [add(*"abcde")], pop(3)),
+        Case("ten of twelve jobs are popped", [add(*"abcdefghijkl")], pop(10)),
+        Case("a job that is due and one that is not", [add("a"), add("b", due=5 * SECOND)], pop(2)),
+        Case("two callers share the jobs", [add(*"abc")], pop(2, 5)),
+        Case("two callers share no job", [], pop(2, 5)),
+        Case("jobs with fields of their own", [add("a", stored=value(ttr_ms=5000)), add("b", stored=value(max_attempts=3)), add("c", stored=value(headers="{}")), add("d", stored=value(max_lateness=HOUR))], pop(4)),
+        Case("a job with one attempt is to be confirmed", [add("a", stored=value(max_attempts=1))], pop()),
+        Case("the last attempt was never confirmed", last, pop(at=2 * SECOND)),
+        Case("the last attempt was confirmed", confirmed, pop(at=2 * SECOND)),
+        Case("a topic whose jobs have one attempt", [settings(max_attempts=1), add("a")], pop()),
+        Case("a topic whose jobs have any number of attempts", [settings(max_attempts=4294967295), add("a"), add("b", stored=value(headers="{}"))], pop(2)),
+        Case("a reservation is over", [add("a"), pop(ttr=SECOND)], pop(at=2 * SECOND)),
+        Case("a reservation is over for the second time", [add("a"), pop(ttr=SECOND), pop(at=2 * SECOND), pop(ttr=SECOND, at=2 * SECOND + 1)], pop(at=4 * SECOND)),
+        Case("a reservation without a run is over", [add("a"), pop(ttr=SECOND), raw("DEL", "runs")], pop(at=2 * SECOND)),
+        Case("a reservation with a damaged run is over", [add("a"), pop(ttr=SECOND), raw("HSET", "runs", "a", "short")], pop(at=2 * SECOND)),
+        Case("a reservation of a job with a priority is over", [*ranked, pop(3, ttr=SECOND)], pop(at=2 * SECOND)),
+        Case("a job comes for the second time", [add("a"), pop(), release("a")], pop(at=2 * SECOND)),
+        Case("a job that was put back with a note", noted, pop(at=2 * SECOND)),
+        Case("the highest priority comes first", ranked, pop(2)),
+        Case("all priorities are popped", ranked, pop(9)),
+        Case("an entry of an index is skipped", [*ranked, raw("ZREM", "due", "c")], pop(2)),
+        Case("an entry of an index has another moment", [*ranked, raw("ZADD", "due", NOW - 7, "c")], pop(2)),
+        Case("many entries of an index are skipped", [*ranked, *(raw("ZADD", "priority3", 1, f"x{n}") for n in range(8))], pop(2)),
+        Case("a priority waits for a schedule", [*ranked, settings(fires=NOW - 1)], pop(2)),
+        Case("a paused topic hands out none", [PAUSED, add("a")], pop()),
+        Case("the pause of a topic is over", [settings(paused=NOW - 5), add("a", at=-HOUR)], pop()),
+        Case("a schedule is to be fired", [settings(fires=NOW - 5)], pop()),
+        Case("a schedule is to be fired before a job", [settings(fires=NOW - 5), add("a")], pop()),
+        Case("a schedule fires later than a job", [settings(fires=NOW + SECOND), add("a")], pop()),
+        Case("a rate allows a job", [TEN_A_SECOND, add(*"abc")], pop(3)),
+        Case("a rate allows none", [TEN_A_SECOND, add(*"abc"), pop(3)], pop(3, at=100)),
+        Case("a rate allows the next", [TEN_A_SECOND, add(*"abc"), pop(3)], pop(3, at=SECOND // 10)),
+        Case("a rate with a burst", [limits(n=3, span=SECOND, burst=2), add(*"abc"), pop()], pop(3, at=10)),
+        Case("a rate that rounds", [limits(n=3, span=SECOND, burst=1), settings(spent=f"{NOW - 666_667} 0"), add(*"abc")], pop(3)),
+        Case("a rate that is spent for long", [TEN_A_SECOND, settings(spent=f"{NOW + HOUR} 5"), add(*"abc")], pop(3)),
+        Case("a concurrency limit", [ONE_AT_A_TIME, add(*"abc")], pop(3)),
+        Case("a concurrency limit is reached", [ONE_AT_A_TIME, add(*"abc"), pop(3)], pop(3, at=SECOND)),
+        Case("a place is free again", [ONE_AT_A_TIME, add(*"ab"), pop(), finish("a")], pop(3, at=2 * SECOND)),
+        Case("a reservation is over in a full topic", [ONE_AT_A_TIME, add(*"ab"), pop(ttr=SECOND)], pop(3, at=2 * SECOND)),
+        Case("a job is too late for its topic", [limits(max_lateness=SECOND), add(*"ab")], pop(2, at=9 * SECOND)),
+        Case("a job is too late by itself", [add("a", stored=value(max_lateness=SECOND))], pop(at=9 * SECOND)),
+        Case("a job comes again, and is too late", [limits(max_lateness=SECOND), add("a"), pop(), release("a")], pop(at=9 * SECOND)),
+        Case("limits of a newer version", [settings(limited="new"), add("a")], pop()),
+        Case("a job without a record", [raw("ZADD", "due", NOW - 5, "a"), raw("HSET", "runs", "a", "x")], pop()),
+        Case("a job with half a head", [raw("ZADD", "due", NOW - 5, "a"), raw("HSET", "jobs", "a", "123")], pop()),
+        Case("a job of a moment that nobody wrote", [raw("ZADD", "due", NOW - 5, "a"), raw("HSET", "jobs", "a", "123456\xff" + USUAL)], pop()),
+        Case("a job whose headers are cut", [add("a", stored=value(headers="{}")[:-7])], pop()),
+        Case("a job whose fields are cut", [add("a", stored=value(ttr_ms=5)[:9])], pop()),
+        Case("a job with flags of a newer version", [add("a", stored=value(further=64))], pop()),
+        Case("a raw job", [add("a", stored="\x01tea")], pop()),
+        Case("dead jobs that are too old", [settings(keep_dead=SECOND), add("a"), pop(), bury("a"), add("b")], pop(at=HOUR)),
+        Case("dead jobs that are kept for ever", [settings(keep_dead=0), add("a"), pop(), bury("a")], pop(at=HOUR)),
+        Case("a topic that keeps finished jobs", [settings(keep_finished=HOUR), add("a")], pop()),
+        Case("the second pop of a minute", [add(*"ab"), pop()], pop(at=SECOND)),
+        Case("a pop of the next minute", [add(*"ab"), pop()], pop(at=60 * SECOND)),
+        Case("a pop of the next hour", [add(*"ab"), pop()], pop(at=HOUR)),
+        Case("a pop of the next day folds the hours", [add(*"ab"), pop(), pop(at=60 * SECOND), pop(at=2 * HOUR)], pop(at=30 * HOUR)),
+        Case("a pop of the next month forgets the hours", [add(*"ab"), pop()], pop(at=720 * HOUR)),
+        Case("a holder that is missed pops", [MISSED, add("a")], pop()),
+        Case("another holder than the missed one pops", [MISSED, add("a")], pop(holder="v")),
+        Case("the mark of a missed holder is old", [OLD_MISSED, add("a")], pop()),
+        Case("a mark that cannot be read", [NO_MISSED, add("a")], pop()),
+        Case("the clock was set back", [add(*"ab"), pop()], pop(at=-HOUR)),
+        Case("the last receipt is damaged", [raw("HSET", "meta", "last", "x"), add("a")], pop()),
+        Case("a topic with partitions", [raw("SET", "meta", 3)], pop()),
+    ]  # fmt: skip
+
+
+def cases_of_settled() -> list[Case]:
+    cases = [
+        Case("a job is finished", [add("a"), pop()], finish("a")),
+        Case("two jobs are finished", [add(*"ab"), pop(2)], finish("a", "b")),
+        Case("ten jobs are finished", [add(*"abcdefghij"), pop(10)], finish(*"abcdefghij")),
+        Case("ten jobs are finished, one is over", [add(*"abcdefghi"), pop(9), add("j"), pop(ttr=SECOND // 2, at=1)], finish(*"abcdefghi")),
+        Case("a job is named twice", [add("a"), pop()], finish("a", "a")),
+        Case("a job is named twice beside another reason", [add(*"ab"), pop()], finish("a", "a", "b")),
+        Case("no job is finished", [], finish()),
+        Case("a job is finished at its second attempt", [add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2)),
+        Case("a job is finished in a full topic", [ONE_AT_A_TIME, add(*"ab"), pop()], finish("a")),
+        Case("a job is finished in a topic that is not full", [limits(concurrency=5), add(*"ab"), pop()], finish("a")),
+        Case("a missed holder finishes", [add("a"), pop(), MISSED], finish("a")),
+        Case("a topic keeps its finished job", [KEEPS, add("a"), pop()], finish("a", result="j7")),
+        Case("a topic keeps its finished jobs", [KEEPS, add(*"ab"), pop(2)], finish("a", "b", result="n")),
+        Case("a finished job of a second attempt is kept", [KEEPS, add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2)),
+        Case("a task keeps its job", [add("a"), pop()], finish("a", result=f"{HOUR}xno result")),
+        Case("a task keeps nothing", [KEEPS, add("a"), pop()], finish("a", result="0n")),
+        Case("a result that cannot be read", [KEEPS, add("a"), pop()], finish("a", result="?")),
+        Case("a large record is not kept", [KEEPS, add("a", stored=LARGE), pop()], finish("a", result="j" + "1" * 65_537)),
+        Case("history that is over is swept", [KEEPS, add(*"ab"), pop(2, ttr=3 * HOUR), finish("a")], finish("b", at=2 * HOUR)),
+        Case("a finish is repeated that was done", [add("a"), pop(), finish("a")], finish("a", replay=1)),
+        Case("a finish is repeated that was not done", [add("a"), pop()], finish("a", replay=1)),
+        Case("a finish is repeated after the TTR", [add("a"), pop(ttr=SECOND), pop(at=2 * SECOND, ttr=1)], finish("a", replay=1, at=3 * SECOND)),
+        Case("a finish is repeated, and the job was put back", [add("a"), pop(), release("a")], finish("a", replay=1)),
+        Case("a finish is repeated, and the job is dead", [add("a"), pop(), bury("a")], finish("a", replay=1)),
+        Case("a finish is repeated whose receipt was stale", [add("a"), pop(), release("a", at=1), pop(at=2), finish("a", receipt=2, at=3)], finish("a", replay=1, at=4)),
+        Case("a finish is repeated, and the entry of the receipt is damaged", [raw("HSET", "stale", "a", "x")], finish("a", replay=1)),
+        Case("a finish is repeated, and the job is a new one", [add("a"), pop(), finish("a"), add("a")], finish("a", replay=1)),
+        Case("stale receipts of too many jobs are forgotten", [*(raw("HSET", "stale", f"s{n}", "x") for n in range(1000)), add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2)),
+        Case("a stale receipt ahead of the clock is not noted", [add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2, at=-HOUR)),
+        Case("a job is released", [add("a"), pop()], release("a")),
+        Case("two jobs are released", [add(*"ab"), pop(2)], release("a", "b")),
+        Case("no job is released", [], release()),
+        Case("a job is released for a moment", [add("a"), pop()], release("a", due=f"@{NOW + HOUR}")),
+        Case("a job is released beyond the year 9999", [add("a"), pop()], release("a", due=BEYOND)),
+        Case("a job is released for long", [add("a"), pop()], release("a", due=HOUR)),
+        Case("a job is released with a back-off", [add("a"), pop(), release("a", at=1), pop(at=2)], release("a", receipt=2, due=f"~{SECOND} {HOUR}")),
+        Case("a job is released with the longest back-off", [add("a"), pop()], release("a", due=f"~{HOUR} {SECOND}")),
+        Case("a job is released after its last attempt", [add("a", stored=value(max_attempts=1)), pop(), step("topic/confirm", "a", NOW)], release("a")),
+        Case("a job is released after its handler's last attempt", [add("a"), pop()], release("a", limit=1)),
+        Case("a job is released whose handler has no limit", [add("a", stored=value(max_attempts=1)), pop()], release("a", limit=4294967295)),
+        Case("a job is released, not counted", [add("a"), pop()], release("a", counted=0, fault="")),
+        Case("a job is released with a reason, not counted", [add("a"), pop()], release("a", counted=0, fault="shutdown")),
+        Case("a job is released that nobody saw", [add("a"), pop()], release("a", counted=2, fault="")),
+        Case("a job is released that nobody saw, and its rate is refunded", [TEN_A_SECOND, add("a"), pop()], release("a", counted=2, fault="", at=9)),
+        Case("a rate is not refunded later", [TEN_A_SECOND, add("a"), pop()], release("a", counted=2, fault="", at=SECOND)),
+        Case("a topic without a rate refunds nothing", [PAUSED, raw("HDEL", "meta", "paused"), add("a"), pop()], release("a", counted=2, fault="")),
+        Case("a hand-out does not count", [add("a"), pop()], release("a", counted=21, fault="unknown\n\x1dnote")),
+        Case("a later hand-out does not count", [add("a"), pop(), release("a", at=3, counted=21, fault="unknown\n\x1dnote"), pop(at=9)], release("a", receipt=9, counted=23, fault="unknown\n\x1dnote")),
+        Case("a hand-out after a pause does not count", [settings(paused=NOW - 5), add("a", at=-HOUR), pop()], release("a", counted=f"2{HOUR}", fault="unknown\n\x1dnote")),
+        Case("a hand-out that was not counted does not count", [add("a"), pop(), raw("DEL", "meta")], release("a", counted=21, fault="unknown\n\x1dnote")),
+        Case("a job with a priority is released", [add("a", stored=value(priority=2)), pop()], release("a")),
+        Case("a job without a priority is released among others", [add("a"), add("b", stored=value(priority=2)), pop(2)], release("a")),
+        Case("a job without a record is released among priorities", [add("b", stored=value(priority=2)), add("a"), pop(2), raw("HDEL", "jobs", "a")], release("a")),
+        Case("a job is released in a full topic", [ONE_AT_A_TIME, add(*"ab"), pop()], release("a", due=HOUR)),
+        Case("a job is released that is not the earliest", [add(*"ab"), pop()], release("a", due=5 * SECOND)),
+        Case("a release forgets retries of the past", [add(*"ab"), pop(2), release("a", due=SECOND)], release("b", due=HOUR, at=3 * SECOND)),
+        Case("a release is repeated that was done", [add("a"), pop(), release("a", due=HOUR)], release("a", due=HOUR, replay=1)),
+        Case("a release is repeated that set the job aside", [add("a"), pop(), release("a", limit=1)], release("a", limit=1, replay=1)),
+        Case("a release names a job twice", [add("a"), pop()], release("a", "a")),
+        Case("a release names a job twice that dies", [add("a"), pop()], release("a", "a", limit=1)),
+        Case("a release names a job twice, repeated", [add("a"), pop()], release("a", "a", replay=1)),
+        Case("a job has failed ten times", [add("a"), *(one for n in range(11) for one in (pop(at=n * 10), release("a", receipt=n * 10, at=n * 10 + 5))), pop(at=500)], release("a", receipt=500)),
+        Case("a reservation is renewed", [add("a"), pop()], touch("a")),
+        Case("two reservations are renewed", [add(*"ab"), pop(2)], touch("a", "b")),
+        Case("no reservation is renewed", [], touch()),
+        Case("a missed holder renews", [add("a"), pop(), MISSED], touch("a")),
+        Case("a renewal is repeated after the release", [add("a"), pop(), release("a")], touch("a", replay=1)),
+        Case("a refusal is not counted", [add("a"), pop(), release("a")], touch("a", counted=0)),
+        Case("a job is set aside", [add("a"), pop()], bury("a")),
+        Case("two jobs are set aside", [add(*"ab"), pop(2)], bury("a", "b")),
+        Case("no job is set aside", [], bury()),
+        Case("a job is set aside as too late", [add("a"), pop()], bury("a", fault="too late\nby an hour")),
+        Case("a job is set aside after its last attempt", [add("a"), pop()], bury("a", limit=1, fault="attempts exhausted\noh")),
+        Case("a job is set aside at its second attempt", [add("a"), pop(), release("a", at=1), pop(at=2)], bury("a", receipt=2)),
+        Case("a job is set aside in a full topic", [ONE_AT_A_TIME, add(*"ab"), pop()], bury("a")),
+        Case("a job is set aside in a topic that is not full", [limits(concurrency=5), add("a"), pop()], bury("a")),
+        Case("a bury is repeated that was done", [add("a"), pop(), bury("a")], bury("a", replay=1)),
+        Case("a bury is repeated, and the job was put back", [add("a"), pop(), release("a")], bury("a", replay=1)),
+        Case("a long error is cut", [add("a"), pop()], bury("a", fault="y" * 9000)),
+    ]  # fmt: skip
+    for why, before in {"a job of an empty server": [], **REFUSED}.items():
+        for verb, settle in (("finished", finish), ("released", release), ("renewed", touch), ("set aside", bury)):
+            cases.append(Case(f"{why} is not {verb}", before, settle("a", "b")))
+    return cases
+
+
+def cases_by_id() -> list[Case]:
+    places = {
+        "delayed": [add("a", due=HOUR)],
+        "ready": [add("a")],
+        "reserved": [add("a"), pop()],
+        "timed out": [add("a"), pop(ttr=1)],
+        "dead": [add("a"), pop(), bury("a")],
+        "gone": [],
+        "retrying": [add("a"), pop(), release("a", due=HOUR)],
+        "delayed, with a priority": [add("a", due=HOUR, stored=value(priority=2))],
+        "dead, with a priority": [add("a", stored=value(priority=2)), pop(), bury("a")],
+        "reserved, with a priority": [add("a", stored=value(priority=2)), pop()],
+        "leaving, delayed": leaving("due"),
+        "leaving, dead": leaving("dead"),
+        "dead, and the topic is paused": [PAUSED, raw("HDEL", "meta", "paused"), add("a"), pop(), bury("a"), PAUSED],
+    }
+    cases = []
+    for place, before in places.items():
+        cases += [
+            Case(f"a job is kicked: {place}", before, kick("a")),
+            Case(f"a job is deleted: {place}", before, delete("a")),
+            Case(f"a job is deleted by its nonce: {place}", before, delete("a", nonce=NONCE)),
+            Case(f"a job is deleted if it is dead: {place}", before, delete("a", only="dead")),
+            Case(f"a job gets another due time: {place}", before, reschedule("a")),
+        ]
+    full = [ONE_AT_A_TIME, add(*"ab"), pop()]
+    return [
+        *cases,
+        Case("two jobs are kicked", [add(*"ab"), pop(2), bury("a", "b")], kick("a", "b")),
+        Case("no job is kicked", [], kick()),
+        Case("a job with another nonce stays", [add("a")], delete("a", nonce="wrong.")),
+        Case("two jobs are deleted", [add(*"ab")], delete("a", "b")),
+        Case("no job is deleted", [], delete()),
+        Case("a reserved job is deleted in a full topic", full, delete("a")),
+        Case("a reserved job is deleted in a topic that is not full", [limits(concurrency=5), add("a"), pop()], delete("a")),
+        Case("a job gets a moment", [add("a")], reschedule("a", due=f"@{NOW + HOUR}")),
+        Case("a job gets a moment of the past", [add("a", due=HOUR)], reschedule("a", due=f"@{NOW - HOUR}")),
+        Case("a retrying job gets a moment of the past", [add("a"), pop(), release("a", due=HOUR)], reschedule("a", due=f"@{NOW}")),
+        Case("a job gets a moment beyond the year 9999", [add("a")], reschedule("a", due=BEYOND)),
+        Case("no job gets another due time", [], reschedule()),
+        Case("retries of the past are forgotten", [add(*"ab"), pop(2), release("a", due=SECOND), release("b", due=HOUR)], reschedule("b", at=5 * SECOND)),
+    ]  # fmt: skip
+
+
+SITUATIONS: dict[str, list[Step]] = {
+    "a paused topic": [PAUSED],
+    "a topic with a seat in time": [SEAT],
+    "a topic with seats that are late": [raw("ZADD", "watch", NOW - HOUR, "v", NOW + HOUR, "w")],
+    "a topic with two seats and both tokens": [TWO_SEATS, raw("RPUSH", "wake", 1), raw("RPUSH", "relay", 1)],
+    "a topic with both tokens": [raw("RPUSH", "wake", 1), raw("RPUSH", "relay", 1)],
+    "a topic with a schedule": [settings(fires=NOW + SECOND)],
+    "a topic whose rate is spent": [TEN_A_SECOND, settings(spent=f"{NOW - 5} 9")],
+    "a topic whose rate is spent for long": [TEN_A_SECOND, settings(spent=f"{NOW + HOUR} 5")],
+    "a topic whose rate is idle": [TEN_A_SECOND, settings(spent=f"{NOW - HOUR} 0")],
+    "a full topic": [raw("ZADD", "reserved", NOW + HOUR, "z"), limits(concurrency=2)],
+    "a topic with places": [limits(concurrency=9)],
+    "a topic with limits of a newer version": [settings(limited="new", concurrency=1)],
+    "a topic with priorities": [settings(priorities="13")],
+    "a topic whose job is due late": [raw("ZADD", "due", NOW + HOUR, "z")],
+    "a topic with partitions": [raw("DEL", "meta"), raw("SET", "meta", 3)],
+}
+"""What a call meets that could end with the watch."""
+IN_SITUATIONS: dict[str, tuple[list[Step], Step]] = {
+    "a job is added": ([], add("a")),
+    "a job is replaced": ([add("a", stored=value(nonce="other.", priority=1)), pop(at=1)], add("a", mark="r", at=2)),
+    "a job with a priority is added": ([], add("a", stored=value(priority=2))),
+    "a job is added alone": ([], soon("a")),
+    "a job is added alone for later": ([], later("a", HOUR)),
+    "a job is popped": ([add("a")], pop()),
+    "a consumer waits": ([add("a", due=5 * SECOND)], pop(waiter="x")),
+    "a job is finished": ([add("a"), pop()], finish("a")),
+    "a job is released": ([add("a"), pop()], release("a")),
+    "a job that nobody saw is released": ([add("a"), pop()], release("a", counted=2, fault="", at=9)),
+    "a reservation is renewed": ([add("a"), pop()], touch("a")),
+    "a job is buried": ([add("a"), pop()], bury("a")),
+    "a dead job is kicked": ([add("a"), pop(), bury("a")], kick("a")),
+    "a job is deleted while a consumer has it": ([add("a"), pop()], delete("a")),
+    "a job gets another due time": ([add("a", stored=value(priority=1))], reschedule("a")),
+    "a job gets the moment now": ([add("a", due=HOUR)], reschedule("a", due=0)),
+}  # fmt: skip
+"""A call of each script, and what is done before."""
+
+
+def cases_in_situations() -> list[Case]:
+    return [
+        Case(f"{name}: {situation}", [*before, *further], call)
+        for name, (before, call) in IN_SITUATIONS.items()
+        for situation, further in SITUATIONS.items()
+    ]
+
+
+CASES: list[Case] = [
+    *cases_of_adds(),
+    *cases_of_small_adds(),
+    *cases_of_pops(),
+    *cases_of_settled(),
+    *cases_by_id(),
+    *cases_in_situations(),
+]

@@ -1,0 +1,91 @@
+"""The vectors of the contract hold, are those of the table, reach every line, and find planted faults by themselves."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import contract
+import servers
+from vectors import calls, sources
+from vectors.calls import Server, Vector
+from vectors.planted import FAULTS, Fault
+from vectors.table import CASES
+
+SCRIPTS = sorted({case.call.script for case in CASES})
+UNREACHED = tomllib.loads((Path(__file__).parent / "unreached.toml").read_text("utf-8"))["line"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Its own: a vector begins on an empty one."""
+    with servers.server(servers.valkey_binary()) as running, Server(running.url) as connected:
+        yield connected
+
+
+def of(script: str) -> list[Vector]:
+    return [one for one in calls.written() if one["script"] == script]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_vectors_are_those_of_the_table(server: Server, script: str) -> None:
+    """So they hold, too."""
+    made = [calls.made(server, case) for case in CASES if case.call.script == script]
+    assert calls.lines(made) == calls.lines(of(script)), "write them: `.venv/bin/python tests/vectors/write.py`"
+
+
+def test_a_script_is_put_together_as_the_contract_says() -> None:
+    for name, script in contract.scripts().items():
+        assert sources.assembled(name).encode() == script.source
+
+
+def test_the_vectors_reach_every_line_but_those_that_are_listed(server: Server) -> None:
+    reached, wanted = set(), set()
+    for script in SCRIPTS:
+        wanted |= sources.marks(script)
+        text = sources.assembled(script, sources.marked)
+        for vector in of(script):
+            calls.load(server, vector["before"])
+            reply, _ = calls.call(server, text, vector["keys"], vector["args"])
+            assert reply == vector["reply"], vector["name"]
+            reached |= set(server.ask("SMEMBERS", sources.HITS))
+            server.ask("FLUSHALL")
+    missing = {(mark.partition(":")[0], line_of(mark)) for mark in wanted - reached}
+    listed = [(one["file"], one["text"]) for one in UNREACHED]
+    assert [
+        one for one in missing if not any(one[0] == file and one[1].startswith(text) for file, text in listed)
+    ] == []
+    assert [
+        one for one in listed if not any(file == one[0] and line.startswith(one[1]) for file, line in missing)
+    ] == []
+
+
+def line_of(mark: str) -> str:
+    file, _, place = mark.partition(":")
+    return sources.text_of(file).splitlines()[int(place.split()[0]) - 1].strip()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.script} {fault.old[:40]}")
+def test_the_vectors_notice_a_planted_fault(server: Server, fault: Fault) -> None:
+    def planted(file: str) -> str:
+        text = sources.text_of(file)
+        assert file != fault.file or fault.old in text
+        return text.replace(fault.old, fault.new) if file == fault.file else text
+
+    assemble = partial(sources.assembled, text=planted)
+    assert next(calls.faults(server, of(fault.script), assemble), None) is not None
+
+
+def test_faults_are_planted_in_every_script_that_has_vectors() -> None:
+    assert sorted({fault.script for fault in FAULTS}) == SCRIPTS
+
+
+def test_a_vector_is_on_an_empty_and_on_a_prepared_server() -> None:
+    for script in SCRIPTS:
+        assert {bool(one["before"]) for one in of(script)} == {True, False}
+        names = [one["name"] for one in of(script)]
+        assert len(names) == len(set(names))
