@@ -29,8 +29,9 @@ PUBLISHING = {"PUBLISH", "SPUBLISH"}
 OPENING = """\
 # The contract of the scripts
 
-All that tarry does to jobs, schedules, locks, guarded queues and shared maps is done by the Lua scripts in this folder. A program in another
-language that calls them does the same. This page says how, and what each takes, answers and writes.
+Jobs, schedules, locks, guarded queues and shared maps change only by the Lua scripts in this folder. A program in another language that calls
+them does what tarry does. This page says how, and what each takes, answers and writes. `examples/node/tarry.mjs` is such a program: it adds,
+pops and finishes.
 
 ## How a script is called
 
@@ -80,7 +81,7 @@ server that was started for tests (`tarry.testing.start_server`).
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
 answers. If the call has set an expiry, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is published is not in a
-vector.
+vector. `node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """

@@ -1,0 +1,184 @@
+// A program in another language that adds, pops and finishes jobs beside Python: by the scripts in src/tarry/lua and their contract.md.
+//
+//   node examples/node/tarry.mjs add redis://127.0.0.1:6379 mails '{"to": "ada"}'   the id of the job
+//   node examples/node/tarry.mjs pop redis://127.0.0.1:6379 mails                   id, receipt and body, or nothing
+//   node examples/node/tarry.mjs finish redis://127.0.0.1:6379 mails ID RECEIPT     done, or why the receipt does not hold
+//   node examples/node/tarry.mjs vectors unix:///path/of/a/test/server              every line of vectors.jsonl; the server must be empty
+//
+// It needs no package. Every string here stands for bytes, one for each character (latin1); `text` and `bytes` convert.
+
+import { createHash, randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
+import { isDeepStrictEqual } from "node:util";
+
+const LUA = new URL("../../src/tarry/lua/", import.meta.url);
+const MOMENT = 7, HAS_NONCE = 8, HAS_FURTHER = 128, HAS_TTR = 32, HAS_ATTEMPTS = 64, HAS_HEADERS = 16; // lib/job.lua, lib/flags.lua
+const bytes = (text) => Buffer.from(text, "utf8").toString("latin1");
+const text = (bytes) => Buffer.from(bytes, "latin1").toString("utf8");
+
+/** The script with its shared parts, as the contract says. */
+function assembled(name) {
+  return readFileSync(new URL(`${name}.lua`, LUA), "utf8").replace(/^-- include ([\w/ ]+)$/gm, (_, names) =>
+    names.split(" ").map((part) => assembled(part.replace(/^(?:(.*)\/)?([^/]*)$/, (_, folder, own) =>
+      folder ? `${folder}/lib/${own}` : `lib/${own}`))).join("\n"));
+}
+
+/** The names of a script's keys, from its first line. */
+const partsOf = (name) => assembled(name).match(/^local ([\w, ]+) = unpack\(KEYS\)$/m)[1].split(", ");
+
+/** One reply of the server from `at` on, and where it ends; nothing if it is not complete. */
+function parse(data, at) {
+  const end = data.indexOf("\r\n", at, "latin1");
+  if (end < 0) return;
+  const head = data.toString("latin1", at + 1, end), kind = String.fromCharCode(data[at]);
+  if (kind === "+") return [head, end + 2];
+  if (kind === "-") return [{ error: head.split(" script: ")[0] }, end + 2];
+  if (kind === ":") return [Number(head), end + 2];
+  if (head === "-1") return [null, end + 2];
+  if (kind === "$") {
+    const stop = end + 2 + Number(head);
+    return data.length < stop + 2 ? undefined : [data.toString("latin1", end + 2, stop), stop + 2];
+  }
+  const list = [];
+  for (let next = end + 2; ; ) {
+    if (list.length === Number(head)) return [list, next];
+    const item = parse(data, next);
+    if (!item) return;
+    list.push(item[0]);
+    next = item[1];
+  }
+}
+
+/** A connection that sends commands and reads their replies in order. */
+class Server {
+  #data = Buffer.alloc(0);
+  #waiting = [];
+  #loaded = new Map();
+
+  constructor(url) {
+    const { protocol, hostname, port, pathname } = new URL(url);
+    this.socket = protocol === "unix:" ? connect(pathname) : connect(Number(port || 6379), hostname);
+    this.socket.on("error", (error) => this.#waiting.splice(0).forEach((one) => one.reject(error)));
+    this.socket.on("data", (chunk) => {
+      this.#data = Buffer.concat([this.#data, chunk]);
+      for (let reply; (reply = parse(this.#data, 0)); this.#waiting.shift().resolve(reply[0])) this.#data = this.#data.subarray(reply[1]);
+    });
+  }
+
+  /** One command; its reply, errors too. */
+  ask(...words) {
+    const packed = words.map(String).map((word) => `$${word.length}\r\n${word}\r\n`).join("");
+    this.socket.write(Buffer.from(`*${words.length}\r\n${packed}`, "latin1"));
+    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
+  }
+
+  /** The hash of a script that the server has. */
+  async load(name) {
+    if (!this.#loaded.has(name)) {
+      const source = assembled(name);
+      await this.ask("SCRIPT", "LOAD", bytes(source));
+      this.#loaded.set(name, createHash("sha1").update(source).digest("hex"));
+    }
+    return this.#loaded.get(name);
+  }
+
+  /** Calls a script of a topic by the server's clock; raises its error. */
+  async call(name, namespace, topic, ...args) {
+    const keys = partsOf(name).map((part) => `tarry:{${bytes(`${namespace}/${topic}`)}}:${part}`);
+    const reply = await this.ask("EVALSHA", await this.load(name), keys.length, ...keys, "", ...args);
+    if (reply?.error) throw new Error(reply.error);
+    return reply;
+  }
+}
+
+/** A topic without partitions, whose jobs have JSON bodies. */
+export class Topic {
+  constructor(url, name, namespace = "default") {
+    Object.assign(this, { server: new Server(url), name, namespace });
+  }
+
+  async add(body, delayUs = 0) {
+    const id = randomBytes(12).toString("hex");
+    await this.server.ask("SADD", `tarry:${bytes(this.namespace)}:topics`, bytes(this.name)); // for lists of topics
+    await this.server.call("topic/add", this.namespace, this.name, "all", 0, id, `e${delayUs}`, // a nonce: a repeated call adds nothing
+      String.fromCharCode(HAS_NONCE) + randomBytes(6).toString("latin1") + bytes(JSON.stringify(body)));
+    return id;
+  }
+
+  async pop() {
+    const reply = await this.server.call("topic/pop", this.namespace, this.name, 1, 0, "node", "", 1);
+    const [, receipt, , , , , [id, record]] = reply;
+    return id === undefined ? null : { id: text(id), receipt, body: JSON.parse(text(bodyOf(record))) };
+  }
+
+  /** 1, or why the receipt does not hold. */
+  async finish({ id, receipt }) {
+    const reply = await this.server.call("topic/finish", this.namespace, this.name, 0, bytes(id), receipt, "");
+    return Array.isArray(reply) ? reply[0] : reply;
+  }
+
+  close() { this.server.socket.end(); }
+}
+
+/** What is behind the head of a record and its headers. */
+function bodyOf(record) {
+  const flags = record.charCodeAt(MOMENT);
+  let at = MOMENT + 1;
+  if (flags & HAS_NONCE) at += 6;
+  if (flags & HAS_FURTHER) {
+    const further = record.charCodeAt(at);
+    at += 2;
+    if (further & 1) at += 8;
+  }
+  if (flags & HAS_TTR) at += 4;
+  if (flags & HAS_ATTEMPTS) at += 4;
+  if (flags & HAS_HEADERS) at += 2 + record.charCodeAt(at) + 256 * record.charCodeAt(at + 1);
+  return record.slice(at);
+}
+
+const READS = { hash: ["HGETALL"], zset: ["ZRANGE", 0, -1, "WITHSCORES"], list: ["LRANGE", 0, -1], string: ["GET"] };
+const pairs = (flat) => Object.fromEntries(flat.flatMap((one, i) => (i % 2 ? [] : [[one, flat[i + 1]]])));
+
+/** Runs every vector; returns the names of those that come out otherwise, and how many there are. */
+export async function runVectors(url) {
+  const server = new Server(url), wrong = [];
+  if ((await server.ask("DBSIZE")) !== 0) throw new Error("The server is not empty: start one for this.");
+  const vectors = readFileSync(new URL("vectors.jsonl", LUA), "latin1").trim().split("\n").map((line) => JSON.parse(line));
+  for (const { name, before, script, keys, args, reply, after } of vectors) {
+    for (const [key, { hash, zset, list, string }] of Object.entries(before)) {
+      if (hash) await server.ask("HSET", key, ...Object.entries(hash).flat());
+      else if (zset) await server.ask("ZADD", key, ...Object.entries(zset).flatMap(([member, score]) => [score, member]));
+      else if (list) await server.ask("RPUSH", key, ...list);
+      else await server.ask("SET", key, string);
+    }
+    const sha = await server.load(script);
+    server.ask("MULTI");
+    server.ask("EVALSHA", sha, keys.length, ...keys, ...args);
+    for (const key of keys) server.ask("TTL", key);
+    const [replied, ...left] = await server.ask("EXEC");
+    const found = {}, names = await server.ask("KEYS", "*");
+    for (const key of names) {
+      const kind = await server.ask("TYPE", key), [command, ...rest] = READS[kind], kept = await server.ask(command, key, ...rest);
+      found[key] = { [kind]: kind === "hash" || kind === "zset" ? pairs(kept) : kept };
+      if (left[keys.indexOf(key)] > 0) found[key].expires = left[keys.indexOf(key)];
+    }
+    if (names.length) await server.ask("DEL", ...names);
+    if (!isDeepStrictEqual([replied, found], [reply, after])) wrong.push(`${script}: ${name}`);
+  }
+  server.socket.end();
+  return { wrong, count: vectors.length };
+}
+
+const [verb, url, topic, ...rest] = process.argv.slice(2);
+if (verb === "vectors") {
+  const { wrong, count } = await runVectors(url);
+  console.log(wrong.length ? `${wrong.length} of ${count} vectors come out otherwise:\n${wrong.join("\n")}` : `${count} vectors hold`);
+  process.exitCode = wrong.length ? 1 : 0;
+} else if (["add", "pop", "finish"].includes(verb)) {
+  const jobs = new Topic(url, topic);
+  if (verb === "add") console.log(await jobs.add(JSON.parse(rest[0])));
+  if (verb === "pop") console.log(JSON.stringify(await jobs.pop()));
+  if (verb === "finish") console.log(await jobs.finish({ id: rest[0], receipt: rest[1] }));
+  jobs.close();
+}
