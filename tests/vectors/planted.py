@@ -32,4 +32,12 @@ FAULTS = [
     Fault("topic/kick", "topic/kick", "redis.call('HDEL', attempts, id)", ""),
     Fault("topic/delete", "topic/delete", "local stays = only ~= '' and state ~= only", "local stays = only ~= ''"),
     Fault("topic/reschedule", "topic/reschedule", "state == 'delayed' or state == 'ready'", "state == 'delayed'"),
+    Fault("topic/pop_by_id", "topic/pop_by_id", "if limit == NO_LIMIT then limit = 0 end", ""),
+    Fault("topic/confirm", "topic/confirm", "pack_run(attempt, attempt,", "pack_run(attempt, limit,"),
+    Fault("topic/cancel", "topic/cancel", "+ MINUTE", ""),
+    Fault("topic/cancelled", "topic/cancelled", "and 1 or 0", "and 1 or 1"),
+    Fault("topic/get", "topic/get", "history == '1' and", "history == '0' and"),
+    Fault("topic/set_headers", "topic/set_headers", "flags = flags - HAS_HEADERS", "flags = flags"),
+    Fault("topic/leave", "topic/leave", "update_watch(waiter", "update_watch(''"),
+    Fault("topic/pause", "topic/pause", "if paused > now then", "if paused < now then"),
 ]  # fmt: skip

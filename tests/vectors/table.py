@@ -446,6 +446,66 @@ def cases_by_id() -> list[Case]:
     ]  # fmt: skip
 
 
+def cases_beside() -> list[Case]:
+    """Of the scripts that are called while a job is worked on, or with its id."""
+    last = [add("a", stored=value(max_attempts=1)), pop()]
+    places: dict[str, list[Step]] = {
+        "gone": [],
+        "delayed": [add("a", due=HOUR)],
+        "ready": [add("a")],
+        "reserved": [add("a"), pop()],
+        "timed out": [add("a"), pop(ttr=1)],
+        "dead": [add("a"), pop(), bury("a")],
+        "retrying": [add("a"), pop(), release("a", due=HOUR)],
+        "with a priority": [add("a", stored=value(priority=2))],
+        "with fields of its own": [
+            add("a", stored=value(ttr_ms=5000, max_attempts=3, headers="{}", max_lateness=HOUR))
+        ],
+        "raw": [add("a", stored="\x01tea")],
+        "with any number of attempts": [settings(max_attempts=4294967295), add("a")],
+        "with the topic's TTR": [settings(ttr=7 * SECOND), add("a")],
+        "finished and kept": [KEEPS, add("a"), pop(), finish("a", result="j7")],
+        "without a record": [raw("ZADD", "due", NOW - 5, "a")],
+        "with half a head": [raw("ZADD", "due", NOW - 5, "a"), raw("HSET", "jobs", "a", "123")],
+        "with flags of a newer version": [add("a", stored=value(further=64))],
+        "leaving, delayed": leaving("due"),
+        "leaving, dead": leaving("dead"),
+        "in a full topic": [ONE_AT_A_TIME, add(*"ab"), pop()],
+        "in a topic that is not full": [limits(concurrency=5), add("a"), pop()],
+        "reserved, and the last attempt": last,
+        "with a damaged last receipt": [raw("HSET", "meta", "last", "x"), add("a")],
+    }
+    cases = []
+    for place, before in places.items():
+        cases += [
+            Case(f"a job is popped by its id: {place}", before, step("topic/pop_by_id", "a", "delayed ready dead", 0, "w", at=2 * SECOND)),
+            Case(f"a job is popped by its id for ten seconds: {place}", before, step("topic/pop_by_id", "a", "ready", 10 * SECOND, "w", at=2 * SECOND)),
+            Case(f"a last attempt is confirmed: {place}", before, step("topic/confirm", "a", NOW, "b", NOW, at=SECOND)),
+            Case(f"a job is cancelled: {place}", before, step("topic/cancel", "a", at=SECOND)),
+            Case(f"a job is read: {place}", before, step("topic/get", 0, "a", "b", at=2 * SECOND)),
+            Case(f"a job is read with history: {place}", before, step("topic/get", 1, "a", at=2 * SECOND)),
+            Case(f"headers are replaced: {place}", before, step("topic/set_headers", "a", NOW, "{}", "", at=SECOND)),
+        ]  # fmt: skip
+    reserved = [add("a", stored=value(headers="{}")), pop()]
+    cancelled = [add("a"), pop(), step("topic/cancel", "a", at=SECOND)]
+    return [
+        *cases,
+        Case("headers are taken away", reserved, step("topic/set_headers", "a", NOW, "", 0, at=SECOND)),
+        Case("a priority is given", reserved, step("topic/set_headers", "a", NOW, "[]", 3, at=SECOND)),
+        Case("a cancelled run is known", cancelled, step("topic/cancelled", "a", NOW, "a", NOW + 1, at=SECOND)),
+        Case("no run was cancelled", [], step("topic/cancelled", "a", NOW)),
+        Case("cancelled runs are forgotten", [*cancelled, add("b", at=HOUR), pop(at=HOUR)], step("topic/cancel", "b", at=HOUR + 1)),
+        Case("a seat is given back", [SEAT], step("topic/leave", "v")),
+        Case("a seat of an empty topic is given back", [], step("topic/leave", "v")),
+        Case("a seat is given back, and a job is due", [add("a"), SEAT], step("topic/leave", "v")),
+        Case("a topic is paused", [add("a")], step("topic/pause", HOUR)),
+        Case("a topic is paused for ever", [], step("topic/pause", 253_402_300_900_000_000)),
+        Case("a pause ends", [PAUSED, add("a")], step("topic/pause", "")),
+        Case("a pause that is over ends", [settings(paused=NOW - 5)], step("topic/pause", "")),
+        Case("no pause ends", [], step("topic/pause", "")),
+    ]  # fmt: skip
+
+
 SITUATIONS: dict[str, list[Step]] = {
     "a paused topic": [PAUSED],
     "a topic with a seat in time": [SEAT],
@@ -499,5 +559,6 @@ CASES: list[Case] = [
     *cases_of_pops(),
     *cases_of_settled(),
     *cases_by_id(),
+    *cases_beside(),
     *cases_in_situations(),
 ]
