@@ -40,4 +40,10 @@ FAULTS = [
     Fault("topic/set_headers", "topic/set_headers", "flags = flags - HAS_HEADERS", "flags = flags"),
     Fault("topic/leave", "topic/leave", "update_watch(waiter", "update_watch(''"),
     Fault("topic/pause", "topic/pause", "if paused > now then", "if paused < now then"),
+    Fault("locks/acquire", "locks/acquire", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)"),
+    Fault("locks/release", "locks/release", "is_replay == '1' and 1 or 0", "0"),
+    Fault("locks/renew", "locks/renew", "if redis.call('PTTL', lock) < tonumber(lease) then", "if false then"),
+    Fault("locks/read", "locks/read", "redis.call('HGETALL', lock)", "{}"),
+    Fault("locks/force_release", "lib/unlock", "redis.call('DEL', lock)", ""),
+    Fault("tokens/store", "tokens/store", "redis.call('HINCRBY', tokens, 'version', 1)", ""),
 ]  # fmt: skip

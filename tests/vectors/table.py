@@ -506,6 +506,53 @@ def cases_beside() -> list[Case]:
     ]  # fmt: skip
 
 
+def cases_of_locks() -> list[Case]:
+    """And of tokens."""
+    me, other = "0a-1b-2c-3d-4e:1", "0f-1b-2c-3d-4e:1"
+
+    def acquire(holder: str = me, depth: int = 1, lease: int = 30_000, at: int = 0) -> Step:
+        return step("locks/acquire", holder, depth, lease, 0, at=at)
+
+    def store(record: str) -> Step:
+        return step("tokens/store", "id", record)
+
+    states: dict[str, list[Step]] = {
+        "it is free": [],
+        "it is held": [acquire()],
+        "it is held twice": [acquire(), acquire(depth=2)],
+        "another holds it": [acquire(other)],
+        "it has a mode": [acquire(), raw("HSET", "lock", "mode", "write")],
+        "it has nothing but a mode": [raw("HSET", "lock", "mode", "write")],
+        "its token is lost": [acquire(), raw("DEL", "token")],
+        "it was held before": [raw("SET", "token", NOW - 9)],
+        "it was held by a clock ahead": [raw("SET", "token", NOW + HOUR)],
+        "the key is a text": [raw("SET", "lock", "x")],
+        "the key is another hash": [raw("HSET", "lock", "a", "b")],
+    }
+    cases = []
+    for state, before in states.items():
+        cases += [
+            Case(f"a lock is read: {state}", before, step("locks/read")),
+            Case(f"any holder's lock is released: {state}", before, step("locks/force_release", 1)),
+        ]
+        if "key is a" not in state:
+            cases += [
+                Case(f"a lock is acquired: {state}", before, acquire(at=SECOND)),
+                Case(f"a lock is acquired again: {state}", before, acquire(depth=2, at=SECOND)),
+                Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 10_000)),
+                Case(f"a lock is released: {state}", before, step("locks/release", me, 0, 0, 0)),
+                Case(f"a lock is released, repeated: {state}", before, step("locks/release", me, 0, 1, 1)),
+                Case(f"one hold is released: {state}", before, step("locks/release", me, 1, 0, 0)),
+            ]
+    return [
+        *cases,
+        Case("a token is stored", [], store("record")),
+        Case("a token is stored twice", [store("record")], store("other")),
+        Case("a token is deleted", [store("record")], store("")),
+        Case("a token that is not there is deleted", [], store("")),
+    ]
+
+
 SITUATIONS: dict[str, list[Step]] = {
     "a paused topic": [PAUSED],
     "a topic with a seat in time": [SEAT],
@@ -560,5 +607,6 @@ CASES: list[Case] = [
     *cases_of_settled(),
     *cases_by_id(),
     *cases_beside(),
+    *cases_of_locks(),
     *cases_in_situations(),
 ]
