@@ -187,9 +187,11 @@ def test_a_thread_that_exits_begins_again_and_else_is_not_given_subscribers(
     if not supervised:
         monkeypatch.setattr(pubsub_connection, "lost_by", leave_again)
         monkeypatch.setattr(pubsub_connection, "supervise", lambda work, run, pause: run())
+    before = set(threading.enumerate())
     with tarry.Client(valkey_url) as client:
         listening = Listening(client)
         listening.pubsub.subscribe(OTHER, (OTHER,), listening._receive, on_lost=lambda _: lost.set())
+        begun = set(threading.enumerate()) - before
         armed.set()
         server.publish(OTHER, b"")  # wakes it
         if supervised:
@@ -202,6 +204,8 @@ def test_a_thread_that_exits_begins_again_and_else_is_not_given_subscribers(
                 pass  # what was sent while it came back
         else:
             until(lambda: not listening.pubsub._connections, "it leaves no trace")
+            for thread in begun:
+                thread.join()  # what it raised is this test's
         listening.subscribe(CHANNEL)
         listening.assert_receives(server, CHANNEL)
 

@@ -36,7 +36,7 @@ class Traffic:
         self.sent = list[str]()
         """What SendMessage has acknowledged."""
         self.received = Counter[str]()
-        """What was received, and deleted without an error."""
+        """What was received. Its delete may be done by a service that is killed before it answers, so that it does not come again."""
         self.sending = self.receiving = True
 
     @property
@@ -56,8 +56,8 @@ class Traffic:
             with suppress(*FAILURES), self._client() as sqs:
                 asked = {"MaxNumberOfMessages": 10, "VisibilityTimeout": 2, "WaitTimeSeconds": 1}
                 for message in receive(sqs, self.queue, **asked):
-                    sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
                     self.received[message["Body"]] += 1
+                    sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
 
     @contextmanager
     def _client(self) -> Iterator[Any]:
