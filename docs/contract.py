@@ -66,7 +66,7 @@ same data. A record may get further flags; a reader that does not know one leave
 VECTORS = """\
 ## The vectors
 
-`vectors.jsonl` beside this page has a line of JSON for each call. Every string in it, names of keys included, stands for bytes:
+The files in `vectors` beside this page have a line of JSON for each call. Every string in it, names of keys included, stands for bytes:
 each character is one byte, U+0000 to U+00FF. Ids, moments and random words are given, so a call comes out the same each time. It needs an empty
 server that was started for tests (`tarry.testing.start_server`).
 
@@ -85,7 +85,7 @@ vector. `node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """
-VECTORS_OF = LUA / "vectors.jsonl"
+VECTORS_OF = LUA / "vectors"
 
 
 @cache
@@ -126,7 +126,8 @@ def meaning(script: str, argument: str) -> str:
 def contract_page() -> str:
     """The page."""
     folders = dict.fromkeys(name.rpartition("/")[0] for name in scripts())
-    with_vectors = dict.fromkeys(json.loads(line)["script"] for line in VECTORS_OF.read_text("ascii").splitlines())
+    lines = [line for path in sorted(VECTORS_OF.iterdir()) for line in path.read_text("ascii").splitlines()]
+    with_vectors = dict.fromkeys(json.loads(line)["script"] for line in lines)
     parts = [OPENING, VECTORS.replace("SCRIPTS", _listed(with_vectors))]
     for folder in folders:
         parts.append(f"## `{folder}`\n")

@@ -3,12 +3,12 @@
 //   node examples/node/tarry.mjs add redis://127.0.0.1:6379 mails '{"to": "ada"}'   the id of the job
 //   node examples/node/tarry.mjs pop redis://127.0.0.1:6379 mails                   id, receipt and body, or nothing
 //   node examples/node/tarry.mjs finish redis://127.0.0.1:6379 mails ID RECEIPT     done, or why the receipt does not hold
-//   node examples/node/tarry.mjs vectors unix:///path/of/a/test/server              every line of vectors.jsonl; the server must be empty
+//   node examples/node/tarry.mjs vectors unix:///path/of/a/test/server              every line of vectors/; the server must be empty
 //
 // It needs no package. Every string here stands for bytes, one for each character (latin1); `text` and `bytes` convert.
 
 import { createHash, randomBytes } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import { isDeepStrictEqual } from "node:util";
 
@@ -144,7 +144,8 @@ const pairs = (flat) => Object.fromEntries(flat.flatMap((one, i) => (i % 2 ? [] 
 export async function runVectors(url) {
   const server = new Server(url), wrong = [];
   if ((await server.ask("DBSIZE")) !== 0) throw new Error("The server is not empty: start one for this.");
-  const vectors = readFileSync(new URL("vectors.jsonl", LUA), "latin1").trim().split("\n").map((line) => JSON.parse(line));
+  const folder = new URL("vectors/", LUA), files = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), "latin1"));
+  const vectors = files.join("").trim().split("\n").map((line) => JSON.parse(line));
   for (const { name, before, script, keys, args, reply, after } of vectors) {
     for (const [key, { hash, zset, list, string }] of Object.entries(before)) {
       if (hash) await server.ask("HSET", key, ...Object.entries(hash).flat());

@@ -15,7 +15,8 @@ import redis
 
 from vectors import sources
 
-PATH = sources.LUA / "vectors.jsonl"
+FOLDER = sources.LUA / "vectors"
+"""A file for each folder of scripts."""
 Assemble = Callable[[str], str]
 Vector = dict[str, Any]
 
@@ -166,7 +167,7 @@ def made(server: Server, case: Case) -> Vector:
 @cache
 def written() -> list[Vector]:
     """Those in the repository."""
-    return [json.loads(line) for line in PATH.read_text("ascii").splitlines()]
+    return [json.loads(line) for path in sorted(FOLDER.iterdir()) for line in path.read_text("ascii").splitlines()]
 
 
 def lines(vectors: Sequence[Vector]) -> str:

@@ -8,14 +8,20 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import servers
-from vectors.calls import PATH, Server, lines, made
+from vectors.calls import FOLDER, Case, Server, lines, made
 from vectors.table import CASES
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the files."""
     with servers.server(servers.valkey_binary()) as running, Server(running.url) as server:
-        PATH.write_text(lines([made(server, case) for case in CASES]), "ascii")
+        for folder in sorted({folder_of(case) for case in CASES}):
+            vectors = [made(server, case) for case in CASES if folder_of(case) == folder]
+            (FOLDER / f"{folder}.jsonl").write_text(lines(vectors), "ascii")
+
+
+def folder_of(case: Case) -> str:
+    return case.call.script.partition("/")[0]
 
 
 if __name__ == "__main__":
