@@ -33,6 +33,7 @@ OF_A_CYCLE = {
     "transport",
     "disconnected",
     "message_event",
+    "waiting_for_100_continue",
 }
 """Of its ``RequestResponseCycle``."""
 OF_THE_FLOW = {"pause_reading", "resume_reading", "read_paused"}

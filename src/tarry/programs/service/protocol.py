@@ -4,6 +4,8 @@
 The first request that the parser or ``fault_of`` refuses ends the input: no byte after it is looked at. The error is answered after the
 responses that are open, and the connection is closed. So is one whose response was sent before the request's body had come.
 
+A body that has come is not asked for: no ``100 Continue`` then. HAProxy 2.6 drops the body of an answer whose head it reads together with one.
+
 Trailers (fields after a body) are dropped: they must not pass for headers that a proxy has set or checked.
 """
 
@@ -89,7 +91,7 @@ class HTTPProtocol(HttpToolsProtocol):
         self.headers = []  # of trailers
 
     def on_body(self, body: bytes) -> None:
-        self._head_size = 0
+        self._head_size, self.cycle.waiting_for_100_continue = 0, False
         super().on_body(body)
 
     def on_message_complete(self) -> None:
