@@ -28,10 +28,9 @@ try:
 except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
-from tarry import Bury, JobDied, Registry, Snooze, __version__
+from tarry import BodyError, JobDied, Registry, Snooze, __version__
 from tarry.internal import parse_envelope
 from tarry.types import BaseJob
-from tarry.worker.registry import has_tasks
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048
@@ -65,19 +64,19 @@ def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | No
 
     @registry.around
     async def traced(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
-        with _attempt(tracer, registry, job):
+        with _attempt(tracer, job):
             return await handle(job)
 
     @registry.around
     def traced_in_its_thread(job: Job, handle: Callable[[Job], Any]) -> Any:
-        with _attempt(tracer, registry, job):
+        with _attempt(tracer, job):
             return handle(job)
 
     registry.stamp(headers)
 
 
 @contextmanager
-def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[None]:
+def _attempt(tracer: trace.Tracer, job: Job) -> Generator[None]:
     """One attempt as a span, in a trace of its own, with the baggage of the job's headers."""
     sent_context = _context_of(job)
     adding_span = trace.get_current_span(sent_context).get_span_context()
@@ -85,7 +84,7 @@ def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[No
         f"process {job.topic}",
         context=trace.set_span_in_context(trace.INVALID_SPAN, sent_context),
         kind=trace.SpanKind.CONSUMER,
-        attributes=_attributes(registry, job),
+        attributes=_attributes(job),
         links=[trace.Link(adding_span)] if adding_span.is_valid else [],
         record_exception=False,
         set_status_on_exception=False,
@@ -131,7 +130,7 @@ def _context_of(job: Job) -> context.Context:
         return context.Context()
 
 
-def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
+def _attributes(job: Job) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {
         "messaging.system": "tarry",
         "messaging.operation.type": "process",
@@ -141,17 +140,15 @@ def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
         "tarry.job.attempt": job.attempt,
         "tarry.job.lateness_ms": job.lateness.total_seconds() * 1000,
     }
-    task = _task_of(registry, job)
+    task = _task_of(job)
     if task is not None:
         found["tarry.task"] = task
     return found
 
 
-def _task_of(registry: Registry, job: Job) -> str | None:
-    """The name of the job's task; ``None`` for a handler's job."""
-    if not has_tasks(registry, job.topic):
-        return None
+def _task_of(job: Job) -> str | None:
+    """The name of the job's task; ``None`` for a body that is no task's."""
     try:
         return parse_envelope(job).task
-    except Bury:
+    except BodyError:
         return None

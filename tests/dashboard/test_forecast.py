@@ -21,7 +21,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.programs.dashboard.forecasts import SPAN, forecast_of
 from tarry.programs.serving.forecast import MOST_READ, REASONS, Forecast
 from tarry.types import Rate
-from tarry.verbs.jobs.partitions import partition_of_name
+from tarry.values.keys import partition_of_name
 from tarry.verbs.workers import MOST_REPORTED_JOBS, ReportedJob, WorkerReport, WorkerTopic, report_worker
 from tarry.worker.unknown_tasks import FIRST_PAUSE_US, LONGEST_PAUSE_US
 

@@ -47,7 +47,7 @@ def test_a_worker_is_quiet_and_stops(site: Site, page: Any, client: tarry.Client
     page.goto(site.at + "/workers")
     page.get_by_role("button", name="Quiet").click()
     expect(page.locator(".said")).to_have_text(
-        f"{working} is asked to be quiet. It gets the request within 10 seconds."
+        f"{working} is asked to be quiet. It gets the request with its next report."
     )
     expect(page.locator(".worker h2 .chip")).to_have_text("quiet")
     client.topic("orders").add(1)

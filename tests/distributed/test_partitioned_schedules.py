@@ -16,8 +16,8 @@ from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
-from tarry.values.keys import part_key
-from tarry.verbs.jobs.partitions import partition_of_id, partition_of_name
+from tarry.values.keys import part_key, partition_of_name
+from tarry.verbs.jobs.partitions import partition_of_id
 from tarry.verbs.schedules.fire import occurrence_stamp
 
 NAMES = [f"s{n}" for n in range(12)]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
+from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE, JOB_ACTIONS, is_editable
+from tarry.types import JobState
 from tarry.verbs.jobs.lifecycle import STATES, STEPS, Step
 
 _names = count()
@@ -76,10 +77,23 @@ def test_a_verb_that_needs_another_state_changes_nothing(topic: Any) -> None:
                 topic.delete("7")
 
 
+def steps_of(verb: str, state: str) -> list[Step]:
+    return [step for step in STEPS if (step.cause, step.before) == (verb, state)]
+
+
+def changes_anything(action: str, state: str) -> bool:
+    steps = steps_of(JOB_ACTIONS[action].verb, state)
+    return any(step.after == "ready" != state for step in steps) if action == "run-now" else bool(steps)
+
+
 def test_the_dashboard_has_a_button_for_what_may_be_done_without_a_receipt() -> None:
-    assert ACTIONS_BY_STATE == {
-        "delayed": ("run-now", "reschedule", "delete"),
-        "ready": ("reschedule", "delete"),
-        "reserved": ("bury", "cancel", "delete"),
-        "dead": ("kick", "delete"),
+    assert {
+        state: tuple(action for action in JOB_ACTIONS if changes_anything(action, state)) for state in STATES
+    } == ACTIONS_BY_STATE
+
+
+def test_the_dashboard_edits_a_job_where_an_add_may_replace_it() -> None:
+    places: tuple[JobState, ...] = (*STATES, "finished")
+    assert {state for state in places if is_editable(state)} == {
+        state for state in places if state != "reserved" and steps_of("add", state)
     }

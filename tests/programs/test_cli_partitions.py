@@ -9,8 +9,7 @@ import pytest
 
 import tarry
 from tarry.core.requests import Command
-from tarry.values.keys import part_key
-from tarry.verbs.jobs.partitions import partition_of_name
+from tarry.values.keys import part_key, partition_of_name
 
 Answers = Callable[..., list[Any]]
 

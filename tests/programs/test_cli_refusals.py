@@ -21,7 +21,7 @@ from tarry.programs.cli import guarded_commands, job_commands, topic_commands
 from tarry.programs.cli.app import app
 from tarry.programs.cli.commands import OF_EXTRAS
 from tarry.programs.cli.messages import with_option_names
-from tarry.values.other_words import COMMANDS
+from tarry.programs.cli.other_commands import COMMANDS
 
 REFUSED = Path(__file__).parent / "cli_calls.py"
 OF_PYTHON = re.compile(

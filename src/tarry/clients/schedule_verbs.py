@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from tarry.clients.handle_verbs import server_verbs
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
-from tarry.values.keys import TopicKeys
+from tarry.values.keys import TopicKeys, partition_of_name
 from tarry.verbs import namespaces
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs.options import JobOptions
-from tarry.verbs.jobs.partitions import PartitionVerbs, on_each, partition_of_name
+from tarry.verbs.jobs.partitions import PartitionVerbs, on_each
 from tarry.verbs.jobs.schedule_info import Schedule, Timing, check_timing, make_schedule
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.topic_context import TopicContext

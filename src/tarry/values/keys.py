@@ -106,6 +106,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from itertools import count
 from typing import NamedTuple
+from zlib import crc32
 
 from tarry.values import names
 
@@ -244,6 +245,11 @@ def partition_keys(namespace: str, topic: str, partition: int, total: int) -> To
     start, near = _slot_of(stem) + partition * SLOTS // total, max(SLOTS // (4 * total), NEIGHBOURING_SLOTS)
     tags = (b"%s{%d.%d" % (stem, partition, k) for k in count())
     return _tagged(next(tag for tag in tags if (_slot_of(tag) - start) % SLOTS < near))
+
+
+def partition_of_name(name: bytes, number: int) -> int:
+    """The partition of a name, such as a schedule's, by their number."""
+    return crc32(name) % number
 
 
 def partition_of(tag: bytes) -> tuple[bytes, int]:

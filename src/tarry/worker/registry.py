@@ -455,11 +455,6 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             registry = registry._parent
 
 
-def has_tasks(registry: Registry, topic: str) -> bool:
-    """Whether it, or a registry that it includes, has a task whose jobs are in the topic."""
-    return any(task._known_topic == topic for task in registry._tasks())
-
-
 def _two_handlers(one: str, other: str) -> str:
     if one == other:
         return f"{one!r} has a handler already."

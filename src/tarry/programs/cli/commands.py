@@ -96,7 +96,7 @@ class PlainCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except USAGE_ERROR as fault:
-            from tarry.values.other_words import word_for_command
+            from tarry.programs.cli.other_commands import word_for_command
 
             option = getattr(fault, "option_name", None)  # of an option that does not exist
             _, _, command = ctx.command_path.partition(" ")
@@ -129,7 +129,7 @@ class PlainGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:
-            from tarry.values.other_words import word_for_command
+            from tarry.programs.cli.other_commands import word_for_command
 
             if word := word_for_command(args[0] if ctx.parent is None else f"{ctx.info_name} {args[0]}"):
                 ctx.fail(f"No such command '{args[0]}'; tarry's is: {word}")

@@ -15,7 +15,6 @@ from tarry.internal import DueSoon, as_datetime, job_values, moment_us, parse_en
 from tarry.programs.serving.forecast import Forecast, Partition, forecast_topic
 from tarry.programs.serving.pop_order import WaitingJob
 from tarry.types import WorkerInfo
-from tarry.verbs.jobs.partitions import partition_of_name
 
 SPAN = timedelta(minutes=5)
 MOST_OF_ONE, MOST_OCCURRENCES = 500, 1000
@@ -35,7 +34,7 @@ def forecast_of(
     occurrences: list[list[WaitingJob]] = [[] for _ in due]
     more, left = [0] * len(due), MOST_OCCURRENCES
     for schedule in schedules:
-        place = partition_of_name(schedule.id.encode(), len(due))
+        place = next(place for place, part in enumerate(due) if part.has_name(schedule.id))
         found, others = _occurrences(schedule, due[place], min(left, MOST_OF_ONE))
         occurrences[place] += found
         more[place] += others

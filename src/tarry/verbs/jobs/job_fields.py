@@ -33,6 +33,11 @@ class JobContents(NamedTuple):
     nonce: bytes = NO_NONCE
     priority: int = 0
 
+    @property
+    def given_max_attempts(self) -> int | UnsetType | None:
+        """``max_attempts`` as it was given."""
+        return given_max_attempts(self.max_attempts)
+
 
 Record = bytes | JobContents
 """A job's record as it is stored, or its fields where they come from a service."""

@@ -16,13 +16,12 @@ from dataclasses import replace
 from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from zlib import crc32
 
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of, split_items
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values.durations import Duration
-from tarry.values.keys import TopicKeys
+from tarry.values.keys import TopicKeys, partition_of_name
 from tarry.verbs import jobs as job_verbs
 from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share, TopicContext, require_several
 
@@ -267,11 +266,6 @@ def check_count(number: int | None) -> int | None:
     if number is None or (isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_PARTITIONS):
         return number
     raise BadInput(f"partitions: {number!r}; it is a whole number from 1 to {MOST_PARTITIONS}.")
-
-
-def partition_of_name(name: bytes, number: int) -> int:
-    """The partition of a name, such as a schedule's."""
-    return crc32(name) % number
 
 
 def partition_of_id(id: str | bytes, number: int) -> int:

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry.errors import BodyError
 from tarry.values.durations import as_timedelta
+from tarry.values.keys import partition_of_name
 from tarry.values.rates import Rate
 from tarry.verbs.jobs.job_fields import given_max_attempts
 from tarry.verbs.jobs.job_values import JobInfo
@@ -146,6 +147,13 @@ class DueSoon(Generic[T]):
     expired: int
     within: int
     jobs: tuple[JobInfo[T], ...]
+    share: tuple[int, int] = (0, 1)
+    """Which partition it is, of how many."""
+
+    def has_name(self, name: str) -> bool:
+        """Whether what has this name, such as a schedule, is in this partition."""
+        index, number = self.share
+        return partition_of_name(name.encode(), number) == index
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,7 @@ class TopicVerbs(Partitions[T]):
         """The jobs that are due within a time, of each partition."""
         us = duration_us(span, "span")
         return self.over_partitions(
-            lambda parts: gather(ask(job_verbs.views.due_soon(part.context, us, limit)) for part in parts)
+            lambda parts: gather(ask(job_verbs.views.due_soon(part.context, us, limit, part.share)) for part in parts)
         )
 
     def throughput(self, span: Duration) -> Operation[tuple[MinuteCounts, ...]]:

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key
+from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key, partition_of_name
 from tarry.verbs.jobs import settings, views
-from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition, partition_of_name
+from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules import schedule_migration

@@ -28,7 +28,7 @@ from tarry.verbs.jobs.holders import parse_receipt
 from tarry.verbs.jobs.job_fields import FinishedRecord
 from tarry.verbs.jobs.job_values import JobInfo, JobPage, JobState, Range, StateFilter, ranges_of
 from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, Lateness, LimitReason, LimitStatus, Stats
-from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.jobs.topic_context import Share, TopicContext
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import JobSearch
@@ -274,7 +274,7 @@ def due_histogram(
     return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
 
 
-def due_soon(context: TopicContext[T], horizon_us: int, limit: int) -> ScriptCall[DueSoon[T]]:
+def due_soon(context: TopicContext[T], horizon_us: int, limit: int, share: Share) -> ScriptCall[DueSoon[T]]:
     """Reads what is due within a time, at most ``limit`` jobs, and what may hold it back."""
 
     def decode(reply: Reply) -> DueSoon[T]:
@@ -293,6 +293,7 @@ def due_soon(context: TopicContext[T], horizon_us: int, limit: int) -> ScriptCal
             expired=expired,
             within=within,
             jobs=tuple(job for job in found if job is not None),
+            share=share,
         )
 
     return ScriptCall(DUE_SOON, context.keys, (b"%d" % horizon_us, b"%d" % limit), decode)

@@ -25,7 +25,6 @@ from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.verbs.jobs.job_fields import given_max_attempts
 
 LONGEST_EDITED = 100_000
 """The size of a body that a form can hold; a longer one stays as it is."""
@@ -86,7 +85,7 @@ def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
     kind, body = _body_as_text(*job_values.encoded_of(job))
     head = job_values.head_of(job)
-    limit = given_max_attempts(head.max_attempts)
+    limit = head.given_max_attempts
     return FormFields(
         kind=kind,
         body=body,

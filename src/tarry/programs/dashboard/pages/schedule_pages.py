@@ -12,7 +12,7 @@ import msgspec
 
 from tarry import Schedule, Stats
 from tarry.errors import BadInput
-from tarry.internal import RAW, SECOND, job_values, moment_us
+from tarry.internal import RAW, job_values
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
@@ -20,8 +20,6 @@ from tarry.programs.dashboard.pages.job_page import body, headers
 from tarry.programs.dashboard.row_lists import list_page
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.serving.conditions import LATE_AFTER
-from tarry.verbs.jobs.job_fields import given_max_attempts
-from tarry.verbs.schedules.fire import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
 MISSED = {"skip": "skipped", "once": "only the latest adds a job", "all": "each adds a job"}
@@ -107,7 +105,7 @@ async def one(visit: PageRequest) -> dict[str, Any]:
     row = ScheduleRow(found, stats)
     last = None
     if found.last is not None:
-        last = await topic.get(f"{found.id}@{occurrence_stamp(moment_us(found.last))}")
+        last = await topic.get(f"{found.id}@{_stamp(found.last)}")
     try:
         ahead, unknown = found.following(AHEAD, stats.now), ""
     except BadInput as fault:
@@ -202,6 +200,11 @@ def _action(action: str) -> Callable[[PageRequest, Form], Awaitable[str]]:
     return do
 
 
+def _stamp(at: datetime) -> str:
+    """An occurrence as it is in its job's id: ``2026-03-29T07:00:00Z``."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
 async def _plan_run(visit: PageRequest, form: Form) -> ActionPlan:
     topic, name = form.values.get("topic", ""), form.value("name")
     found = await _get(visit, topic, name)
@@ -218,10 +221,10 @@ async def _run(visit: PageRequest, form: Form) -> str:
     (raw, flags), head = job_values.encoded_of(found), job_values.head_of(found)
     added = await topic.add(
         raw if flags == RAW else msgspec.Raw(raw),
-        id=f"{found.id}@now:{occurrence_stamp(moment_us(stats.now) // SECOND * SECOND)}",
+        id=f"{found.id}@now:{_stamp(stats.now.replace(microsecond=0))}",
         if_exists="keep",
         ttr=timedelta(milliseconds=head.ttr_ms) if head.ttr_ms else None,
-        max_attempts=given_max_attempts(head.max_attempts),
+        max_attempts=head.given_max_attempts,
         headers=found.headers or None,
         max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
         priority=head.priority,

@@ -10,7 +10,6 @@ from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.types import WorkerMode
-from tarry.verbs.workers import REPORT_EVERY_S
 
 BUTTONS = {"work": (("quiet", "Quiet"), ("stop", "Stop")), "quiet": (("work", "Resume"), ("stop", "Stop")), "stop": ()}
 """The modes that a worker may be asked to take in each mode, and their buttons."""
@@ -47,7 +46,7 @@ async def _ask(visit: PageRequest, form: Form) -> str:
     shown = filters.plain(worker)
     if not await visit.client.set_worker_mode(worker, mode):
         return f"{shown} is gone; nothing was done."
-    return f"{shown} is asked {ASKED[mode]}. It gets the request within {REPORT_EVERY_S:g} seconds."
+    return f"{shown} is asked {ASKED[mode]}. It gets the request with its next report."
 
 
 SECTIONS = (Section("/workers", "workers.html", view, title="Workers"),)
