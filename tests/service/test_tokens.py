@@ -405,10 +405,11 @@ def revoke(valkey_url: str, text: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/topics/revoked/events"])
 def test_an_open_stream_ends_when_its_token_is_revoked(
-    valkey_url: str, guarded: RunningService, make: Make, path: str
+    valkey_url: str, guarded: RunningService, make: Make, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a second: the table of tokens is that old at most, and the stream is checked so often."""
-    assert authorization.TRUST_TOKENS_FOR_S + authorization.HELD_CHECK_S < 1
+    """Within a second, with room for a busy machine: each look reads the table anew, however long requests trust it."""
+    assert authorization.HELD_CHECK_S <= 0.25
+    assert authorization.TRUST_TOKENS_FOR_S <= 0.5
     text = make("view")
     api, other = asking(guarded, text), asking(guarded, make("view"))
     for one in (api, other):
@@ -416,6 +417,7 @@ def test_an_open_stream_ends_when_its_token_is_revoked(
     with api.http.stream("GET", path) as stream, other.http.stream("GET", path) as kept:
         chunks, kept_chunks = stream.iter_raw(), kept.iter_raw()
         assert next(chunks) == next(kept_chunks) == b"retry: 1000\n\n"
+        monkeypatch.setattr(authorization, "TRUST_TOKENS_FOR_S", 3600.0)
         revoke(valkey_url, text)
         for _ in chunks:
             pass  # it has an end

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 TRUST_TOKENS_FOR_S = 0.5
 HELD_CHECK_S = 0.25
-"""How often the tokens of held requests are checked: less than a second after its token was revoked a wait or a stream ends."""
+"""How often the tokens of held requests are checked, by tables that are read anew: a wait or a stream ends so soon after its token was
+revoked, and a busy machine has the rest of the second."""
 WORK = "tarry held requests"
 REVOKED = "This token was revoked while the request waited."
 UNKNOWN_HOST = (
@@ -284,27 +285,28 @@ class Authorizer:
         """One look for all that is held, as long as there is any."""
         while self._held:
             with suppress(TarryError):  # a server that does not answer says nothing about tokens
-                await self._look()
+                await self._look(trust_s=0.0)
             for credential, tell in list(self._held.values()):
                 if self.refusal_of(credential):
                     tell()
             await asyncio.sleep(HELD_CHECK_S)
 
-    async def _look(self) -> None:
+    async def _look(self, *, trust_s: float | None = None) -> None:
         """Reads the tables again where they are too old."""
         if self.settings.tokens:
-            await self._tables()
+            await self._tables(trust_s)
         else:
             await self.detect_first_token()
 
-    async def _tables(self) -> list[TokenTable]:
+    async def _tables(self, trust_s: float | None = None) -> list[TokenTable]:
         """The tables of all namespaces, refreshed where they are too old."""
+        trusted_since = time.monotonic() - (TRUST_TOKENS_FOR_S if trust_s is None else trust_s)
         found = list[TokenTable]()
         for namespace in self._clients.namespaces:
             table = self._token_tables.get(namespace)
             if table is None:
                 table = self._token_tables[namespace] = TokenTable()
-            if time.monotonic() - table.checked_at > TRUST_TOKENS_FOR_S:
+            if table.checked_at < trusted_since:
                 await self._refresh_once(namespace, table)
             found.append(table)
         return found
