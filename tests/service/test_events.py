@@ -149,3 +149,20 @@ def test_queue_elements_are_counted_listed_and_moved(running_service: RunningSer
         assert api.refused("POST", f"{path}/offer", {"values": ["?"], "codec": "bytes"}) == (400, "bad_input")
         api.post(f"{path}/offer", {"values": ["AAEC"], "codec": "bytes"})
         api.http.close()
+
+
+def test_a_page_of_elements_ends_with_their_bytes(running_service: RunningService) -> None:
+    """The small ones are first: their size tells nothing of the rest."""
+    real = Api(running_service.url, running_service.app.settings.namespaces[0])
+    path, large = "/v1/delayed-queues/LargeMessages", "x" * 500_000
+    real.post(f"{path}/offer", {"values": ["tea"] * 20, "delay": "1h", "codec": "json"})
+    for _ in range(30):
+        real.post(f"{path}/offer", {"values": [large], "delay": "1h", "codec": "json"})
+    found, start = list[str](), 0
+    while start is not None:
+        page = real.get(f"{path}/elements", codec="json", limit=10_000, start=start)
+        assert 0 < sum(map(len, page["values"])) < 4_000_000 + 16 * len(large)
+        found, start = found + page["values"], page.get("next")
+    assert found == ["tea"] * 20 + [large] * 30
+    real.post(f"{path}/clear")
+    real.http.close()

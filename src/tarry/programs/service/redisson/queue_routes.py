@@ -57,14 +57,15 @@ async def size(request: ServiceRequest) -> queue_answers.QueueSize:
 async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
     """The elements that are not moved yet, in the order of offers; as base64 text if the codec gives bytes or cannot decode.
 
-    `next` is the `start` of the next page, while there is one.
+    `next` is the `start` of the next page, while there is one. A page has some 4 MB, with many small elements up to ten times as much.
     """
     verbs, found, at = queue_as_said(request, request.query_model).verbs, list[Any](), request.query_model.start
     end = at + request.query_model.limit
     while True:
-        values, after = await request.perform(verbs.page(at, min(end - at, queue_elements.PAGE)))
+        wanted = min(at + queue_elements.PAGE, end)
+        values, after = await request.perform(verbs.page(at, wanted - at))
         found += values
-        if not after or after >= end:
+        if after < wanted or after == end:  # these were all, or their bytes were enough
             return queue_answers.elements(found, after or None)
         at = after
 

@@ -119,9 +119,10 @@ def contains_payloads(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
 # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_page(keys: QueueKeys, position: int, size: int) -> ScriptCall[list[bytes]]:
-    """Packed elements from a position on, in the order of offers."""
-    return ScriptCall(PAGES, keys, (b"%d" % position, b"%d" % size), log_learnt(keys, list), never_merged=True)
+def read_page(keys: QueueKeys, position: int, size: int) -> ScriptCall[tuple[int, list[bytes]]]:
+    """The position of the next page, 0 at the end; packed elements from a position on, in the order of offers."""
+    given = (b"%d" % position, b"%d" % size)
+    return ScriptCall(PAGES, keys, given, log_learnt(keys, lambda reply: (int(reply[0]), reply[1:])), never_merged=True)
 
 
 def _payload(element: bytes) -> bytes:

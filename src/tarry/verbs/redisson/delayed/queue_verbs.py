@@ -113,17 +113,15 @@ class DelayedQueueVerbs(QueueVerbs[T]):
 
     def peek(self) -> Flow[T | None]:
         """The first readable element in the order of offers."""
-        position = 0
-        while page := (yield from ask(elements.read_page(self.keys, position, 1 if position == 0 else READ_PAGE))):
-            for value in self._values(page):
-                return value
-            position += len(page)
-        return None
+        values, position = yield from self.page(0, 1)
+        while position and not values:
+            values, position = yield from self.page(position)
+        return values[0] if values else None
 
     def page(self, position: int, limit: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
-        """Values from a position on, and the position after them: 0 at the end."""
-        found = yield from ask(elements.read_page(self.keys, position, limit))
-        return self._values(found), position + limit if len(found) == limit else 0
+        """Values of some 4 MB from a position on, and the position after them: 0 at the end."""
+        after, found = yield from ask(elements.read_page(self.keys, position, limit))
+        return self._values(found), after
 
     def read_all(self) -> Flow[list[T]]:
         values, position = yield from self.page(0)
