@@ -407,7 +407,7 @@ def revoke(valkey_url: str, text: str) -> None:
 def test_an_open_stream_ends_when_its_token_is_revoked(
     valkey_url: str, guarded: RunningService, make: Make, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a second, with room for a busy machine: each look reads the table anew, however long requests trust it."""
+    """Within a second, with room for a busy machine: each look reads the table, however long requests trust it."""
     assert authorization.HELD_CHECK_S <= 0.25
     assert authorization.TRUST_TOKENS_FOR_S <= 0.5
     text = make("view")

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 TRUST_TOKENS_FOR_S = 0.5
 HELD_CHECK_S = 0.25
-"""How often the tokens of held requests are checked, by tables that are read anew: a wait or a stream ends so soon after its token was
-revoked, and a busy machine has the rest of the second."""
+"""How often the tokens of held requests are checked, by tables that are read for it: a wait or a stream ends so soon after its
+token was revoked, and a busy machine has the rest of the second."""
 WORK = "tarry held requests"
 REVOKED = "This token was revoked while the request waited."
 UNKNOWN_HOST = (
