@@ -235,6 +235,15 @@ HOSTILE: list[tuple[str, bytes]] = [
 ]
 
 
+@pytest.mark.parametrize("second", ["AmazonSQS.PurgeQueue", "AmazonSQS.GetQueueUrl"])
+def test_two_targets_are_refused(queue: str, running_service: RunningService, second: str) -> None:
+    """A proxy may have permitted the other one."""
+    headers = [*JSON.items(), ("x-amz-target", "AmazonSQS.GetQueueUrl"), ("X-Amz-Target", second)]
+    answer = httpx.post(f"{running_service.url}/sqs/", headers=headers, json={"QueueName": queue.rpartition("/")[2]})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert "X-Amz-Target is given twice" in answer.text
+
+
 @pytest.mark.parametrize(("operation", "body"), HOSTILE)
 def test_hostile_json_is_refused_in_awss_form(
     queue: str, running_service: RunningService, operation: str, body: bytes

@@ -337,7 +337,16 @@ NO_HEADERS: Headers = ()
 ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """The methods of a route with ``any_method``; not TRACE, which only echoes."""
 SINGLE_HEADERS = frozenset(
-    {b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"idempotency-key", b"tarry-repeated"}
+    {
+        b"host",
+        b"authorization",
+        b"origin",
+        b"sec-fetch-site",
+        b"content-type",
+        b"idempotency-key",
+        b"tarry-repeated",
+        b"x-amz-target",
+    }
 )
 """Headers that decide something. Of two of the same name a proxy may have checked the other one."""
 
