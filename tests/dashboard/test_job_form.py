@@ -177,6 +177,20 @@ def test_a_duplicate_has_the_same_body(http: httpx.Client, client: tarry.Client,
     assert topic.get("7").state == "reserved"  # type: ignore[union-attr]
 
 
+def test_a_form_shows_what_is_not_printable_as_escapes(http: httpx.Client, client: tarry.Client) -> None:
+    """They are JSON's own, so the duplicate is the same."""
+    hostile = "fee\u202egnp.exe\x85\x9b\U000e0041 \u2028"
+    topic = client.topic("orders")
+    topic.add({hostile: [hostile]}, id="7", headers={"note": hostile})
+    fields = form_of(http, "/duplicate?topic=orders&id=7")
+    assert all(sign.isprintable() or sign in "\r\n" for text in fields.values() for sign in text)
+    assert "fee\\u202egnp.exe" in fields["body"]
+    assert "fee\\u202egnp.exe" in fields["headers"]
+    send(http, fields, new="8")
+    made: Any = topic.get("8")
+    assert (made.body, made.headers) == ({hostile: [hostile]}, {"note": hostile})
+
+
 def test_a_viewer_gets_no_form_and_changes_nothing(
     site_of: Callable[..., Site], valkey_url: str, client: tarry.Client
 ) -> None:

@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from tarry import AsyncTopic, JobInfo
 from tarry.errors import BadInput, JobExists
-from tarry.internal import RAW, SECOND, JobOptions, job_values, perform, server_verbs
+from tarry.internal import RAW, SECOND, JobOptions, job_values, perform, printable, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
@@ -99,7 +99,7 @@ def fields_of(job: JobInfo[Any]) -> FormFields:
 
 def _body_as_text(raw: bytes, flags: int) -> tuple[str, str]:
     try:
-        text = raw.decode() if flags == RAW else msgspec.json.format(raw, indent=2).decode()
+        text = raw.decode() if flags == RAW else _escaped(msgspec.json.format(raw, indent=2).decode())
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "keep", ""
     if len(text) > LONGEST_EDITED or not all(sign.isprintable() or sign in "\n\t" for sign in text):
@@ -108,14 +108,19 @@ def _body_as_text(raw: bytes, flags: int) -> tuple[str, str]:
 
 
 def _headers_as_text(headers: dict[str, str]) -> str:
-    """A line for each; JSON if one of them does not fit in a line."""
+    """A line for each; JSON if one of them does not fit in a line, or is not printable."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     try:
-        if _parse_headers("\n".join(lines)) == headers:
+        if all(map(str.isprintable, lines)) and _parse_headers("\n".join(lines)) == headers:
             return "\n".join(lines)
     except BadInput:
         pass
-    return json.dumps(headers, ensure_ascii=False)
+    return _escaped(json.dumps(headers, ensure_ascii=False))
+
+
+def _escaped(text: str) -> str:
+    """JSON of the same value, in which everything is printable."""
+    return "\n".join(map(printable.json_line, text.split("\n")))
 
 
 def _seconds(us: int) -> str:
