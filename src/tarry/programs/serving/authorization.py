@@ -351,7 +351,7 @@ class Authorizer:
 
 def refuse_unknown_page(method: str, headers: Mapping[bytes, bytes], credential: Credential | None) -> None:
     """For routes that change something by GET, which a page of another origin can make a browser send. Raises ``Forbidden`` where no
-    token is required and a browser does not say whose page it was: over plain HTTP it says so to its own machine only."""
+    token is required and a browser does not say whose page it was: over plain HTTP it says so to its own machine only (decision 0118)."""
     is_browser = headers.get(b"user-agent", b"").startswith(b"Mozilla/")
     if credential is None and method in ("GET", "HEAD") and is_browser and b"sec-fetch-site" not in headers:
         raise Forbidden(UNKNOWN_PAGE)
