@@ -25,8 +25,7 @@ ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{s
 @table.handles(endpoints.LIST_ALL)
 async def list_all(request: ServiceRequest) -> list[Schedule]:
     """All schedules of all topics."""
-    names = await request.client.topics()
-    return [one for name in names for one in await request.client.schedules.list(request.topic_named(name))]
+    return await request.client.schedules.list()
 
 
 @table.handles(endpoints.LIST_OF_TOPIC)
