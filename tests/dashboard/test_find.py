@@ -84,3 +84,19 @@ def test_a_long_search_goes_on_where_it_ended(
             break
         path = unescape(following[0])
     assert sorted(seen) == [f"h{n}" for n in range(7)]
+
+
+def test_a_search_of_empty_topics_ends_in_time_too(
+    http: httpx.Client, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic is read before the time is looked at, so each page goes on."""
+    for name in "abc":
+        client.topic(name).add(1, id="7")
+        client.topic(name).delete("7")
+    monkeypatch.setattr(find_page, "SEARCH_S", 0)
+    path, pages = "/find?q=hello", 0
+    while path:
+        text, pages = http.get(path).text, pages + 1
+        following = re.findall(r'href="([^"]+)">Search the next ones', text)
+        path = unescape(following[0]) if following else ""
+    assert pages == len(client.topics())

@@ -81,14 +81,14 @@ async def _jobs_with_id(visit: PageRequest, known: Sequence[str], id: str) -> li
 
 async def _search(visit: PageRequest, topics: Sequence[str], searches: dict[str, JobSearch]) -> FoundJobs:
     """The jobs whose task is the text, or whose error or body has it, from the query's topic and cursor on."""
-    loop, found, scanned = asyncio.get_running_loop(), list[MatchedJob](), 0
+    loop, found, scanned, has_read = asyncio.get_running_loop(), list[MatchedJob](), 0, False
     until, cursor = loop.time() + SEARCH_S, visit.parameter("cursor") or None
     for name in topics:
         while True:
-            if scanned and (len(found) >= SHOWN or loop.time() > until):
+            if has_read and (len(found) >= SHOWN or loop.time() > until):
                 return FoundJobs(found, scanned, name, cursor)
             page = await visit.client.topic(name).list(limit=PAGE, cursor=cursor)
-            scanned, cursor = scanned + len(page), page.cursor
+            scanned, cursor, has_read = scanned + len(page), page.cursor, True
             for job in page:
                 where = next((where for where, search in searches.items() if search.matches(job)), None)
                 if where is not None:
