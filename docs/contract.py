@@ -74,14 +74,17 @@ server that was started for tests (`tarry.testing.start_server`).
 |---|---|
 | `name` | what it is about |
 | `before` | the keys that are there before the call |
+| `subscribed` | channels that another connection is subscribed to until after the call; not there: none |
 | `script` | its name, without `.lua` |
 | `keys`, `args` | of the call; the first argument is the clock |
 | `reply` | an integer, a string, `null`, or a list; an error is `{"error": "…"}`, without the ` script: …` that a server adds |
 | `after` | all keys that are there after the call |
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
-answers. If the call has set an expiry, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is published is not in a
-vector. `node examples/node/tarry.mjs vectors URL` runs them all.
+answers. If the call has set an expiry of one of its `keys`, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is
+published is not in a vector. Where a script stores the server's own id, the `master_replid` of `INFO replication`, a vector has 40 zeros: put the
+id in their place. A vector's keys are all named like those of the topic `t` in the namespace `vectors`; a script of several topics gets two, and
+the second one's begin with `u:`. `node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """

@@ -62,7 +62,7 @@ class Server {
     this.socket.on("error", (error) => this.#waiting.splice(0).forEach((one) => one.reject(error)));
     this.socket.on("data", (chunk) => {
       this.#data = Buffer.concat([this.#data, chunk]);
-      for (let reply; (reply = parse(this.#data, 0)); this.#waiting.shift().resolve(reply[0])) this.#data = this.#data.subarray(reply[1]);
+      for (let reply; (reply = parse(this.#data, 0)); this.#waiting.shift()?.resolve(reply[0])) this.#data = this.#data.subarray(reply[1]);
     });
   }
 
@@ -137,6 +137,7 @@ function bodyOf(record) {
   return record.slice(at);
 }
 
+const SERVER_ID = "0".repeat(40);
 const READS = { hash: ["HGETALL"], zset: ["ZRANGE", 0, -1, "WITHSCORES"], list: ["LRANGE", 0, -1], string: ["GET"] };
 const pairs = (flat) => Object.fromEntries(flat.flatMap((one, i) => (i % 2 ? [] : [[one, flat[i + 1]]])));
 
@@ -145,14 +146,17 @@ export async function runVectors(url) {
   const server = new Server(url), wrong = [];
   if ((await server.ask("DBSIZE")) !== 0) throw new Error("The server is not empty: start one for this.");
   const folder = new URL("vectors/", LUA), files = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), "latin1"));
-  const vectors = files.join("").trim().split("\n").map((line) => JSON.parse(line));
-  for (const { name, before, script, keys, args, reply, after } of vectors) {
+  const id = /master_replid:(\w+)/.exec(await server.ask("INFO", "replication"))[1];
+  const vectors = files.join("").replaceAll(SERVER_ID, id).trim().split("\n").map((line) => JSON.parse(line));
+  for (const { name, before, subscribed, script, keys, args, reply, after } of vectors) {
     for (const [key, { hash, zset, list, string }] of Object.entries(before)) {
       if (hash) await server.ask("HSET", key, ...Object.entries(hash).flat());
       else if (zset) await server.ask("ZADD", key, ...Object.entries(zset).flatMap(([member, score]) => [score, member]));
       else if (list) await server.ask("RPUSH", key, ...list);
       else await server.ask("SET", key, string);
     }
+    const other = subscribed && new Server(url);
+    for (const channel of subscribed ?? []) await other.ask("SUBSCRIBE", channel);
     const sha = await server.load(script);
     server.ask("MULTI");
     server.ask("EVALSHA", sha, keys.length, ...keys, ...args);
@@ -165,6 +169,7 @@ export async function runVectors(url) {
       if (left[keys.indexOf(key)] > 0) found[key].expires = left[keys.indexOf(key)];
     }
     if (names.length) await server.ask("DEL", ...names);
+    if (other) await server.ask("CLIENT", "KILL", "TYPE", "pubsub");
     if (!isDeepStrictEqual([replied, found], [reply, after])) wrong.push(`${script}: ${name}`);
   }
   server.socket.end();

@@ -17,6 +17,8 @@ from vectors import sources
 
 FOLDER = sources.LUA / "vectors"
 """A file for each folder of scripts."""
+SERVER_ID = "0" * 40
+"""What stands in a vector for the `master_replid` of the server that it runs on."""
 Assemble = Callable[[str], str]
 Vector = dict[str, Any]
 
@@ -29,11 +31,12 @@ class Step(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A line of the table: what is done before, and the call that is looked at."""
+    """A line of the table: what is done before, and the call that is looked at. Another connection is ``subscribed`` to these parts."""
 
     name: str
     before: Sequence[Step]
     call: Step
+    subscribed: Sequence[str] = ()
 
 
 def key(part: str) -> str:
@@ -45,6 +48,8 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, protocol=2)
+        self._id = str(self._client.info("replication")["master_replid"])
+        self._subscribed: list[redis.connection.AbstractConnection] = []
 
     def __enter__(self) -> Server:
         return self
@@ -59,18 +64,33 @@ class Server:
         with self._client.pipeline(transaction=transaction) as both:
             both.response_callbacks = {}  # as it comes from the server
             for command in commands:
-                both.execute_command(*(str(word).encode("latin-1") for word in command))
-            return [decoded(one) for one in both.execute(raise_on_error=False)]
+                both.execute_command(*(str(word).replace(SERVER_ID, self._id).encode("latin-1") for word in command))
+            return [self._decoded(one) for one in both.execute(raise_on_error=False)]
 
+    def _decoded(self, reply: Any) -> Any:
+        if isinstance(reply, bytes):
+            return reply.decode("latin-1").replace(self._id, SERVER_ID)
+        if isinstance(reply, list):
+            return [self._decoded(one) for one in reply]
+        if isinstance(reply, redis.ResponseError):
+            return {"error": str(reply).partition(" script: ")[0]}
+        return reply
 
-def decoded(reply: Any) -> Any:
-    if isinstance(reply, bytes):
-        return reply.decode("latin-1")
-    if isinstance(reply, list):
-        return [decoded(one) for one in reply]
-    if isinstance(reply, redis.ResponseError):
-        return {"error": str(reply).partition(" script: ")[0]}
-    return reply
+    def subscribe(self, channels: Sequence[str]) -> None:
+        """Another connection subscribes, until ``clear``."""
+        other = self._client.connection_pool.make_connection()
+        self._subscribed.append(other)
+        for channel in channels:
+            other.send_command("SUBSCRIBE", channel.encode("latin-1"))
+            other.read_response()
+
+    def clear(self) -> None:
+        """Empties the server."""
+        self.ask("FLUSHALL")
+        if self._subscribed:
+            self.ask("CLIENT", "KILL", "TYPE", "pubsub")
+        while self._subscribed:
+            self._subscribed.pop().disconnect()
 
 
 def pairs(flat: Sequence[str]) -> dict[str, str]:
@@ -88,10 +108,10 @@ def call(server: Server, text: str, keys: Sequence[str], args: Sequence[str]) ->
     return reply, {one: seconds for one, seconds in zip(keys, left, strict=True) if seconds > 0}
 
 
-def load(server: Server, before: dict[str, Any]) -> None:
-    """Makes the keys that are there before the call."""
+def load(server: Server, vector: Vector) -> None:
+    """Makes the keys and the subscription that are there before the call."""
     commands: list[list[str]] = []
-    for name, kept in before.items():
+    for name, kept in vector["before"].items():
         if "hash" in kept:
             commands.append(["HSET", name, *(one for field in kept["hash"].items() for one in field)])
         elif "zset" in kept:
@@ -101,6 +121,8 @@ def load(server: Server, before: dict[str, Any]) -> None:
         else:
             commands.append(["SET", name, kept["string"]])
     server.ask_at_once(commands)
+    if "subscribed" in vector:
+        server.subscribe(vector["subscribed"])
 
 
 READS = {
@@ -127,12 +149,12 @@ def dump(server: Server, expires: dict[str, int] | None = None) -> dict[str, Any
 
 def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled) -> tuple[Any, dict[str, Any]]:
     """Performs the call of a vector on an empty server; returns the reply and what is there afterwards. It leaves the server empty."""
-    load(server, vector["before"])
+    load(server, vector)
     try:
         reply, expires = call(server, assemble(vector["script"]), vector["keys"], vector["args"])
         return reply, dump(server, expires)
     finally:
-        server.ask("FLUSHALL")
+        server.clear()
 
 
 def faults(server: Server, vectors: Sequence[Vector], assemble: Assemble = sources.assembled) -> Iterator[str]:
@@ -151,11 +173,12 @@ def made(server: Server, case: Case) -> Vector:
         else:
             server.ask(*args)
     before = dump(server)
-    server.ask("FLUSHALL")
+    server.clear()
     script, args = case.call
     vector = {
         "name": case.name,
         "before": before,
+        **({"subscribed": [key(part) for part in case.subscribed]} if case.subscribed else {}),
         "script": script,
         "keys": [key(part) for part in sources.parts(script)],
         "args": list(args),

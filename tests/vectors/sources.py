@@ -15,6 +15,8 @@ NO_STATEMENT = {"else", "elseif", "end", "until", "and", "or", "not"}
 """Words that begin a line which is not a statement."""
 CONTINUED = {"=", ",", "and", "or", "not", "..", "return", "+", "-", "*", "/", "(", "{", "=="}
 """What ends a line that the next one continues."""
+OF_SEVERAL_TOPICS = ["due", "reserved", "meta", "u:due", "u:reserved", "u:meta"]
+"""The keys of a vector whose script takes those of any number of topics: two."""
 HITS = "hits"
 """The key of the marks that were passed."""
 
@@ -39,8 +41,7 @@ def assembled(script: str, text: Callable[[str], str] = text_of) -> str:
 def parts(script: str) -> list[str]:
     """The names of its keys."""
     found = KEYS.search(text_of(script))
-    assert found is not None, script
-    return found[1].split(", ")
+    return found[1].split(", ") if found else OF_SEVERAL_TOPICS
 
 
 @cache

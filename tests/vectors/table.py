@@ -598,15 +598,3 @@ def cases_in_situations() -> list[Case]:
         for name, (before, call) in IN_SITUATIONS.items()
         for situation, further in SITUATIONS.items()
     ]
-
-
-CASES: list[Case] = [
-    *cases_of_adds(),
-    *cases_of_small_adds(),
-    *cases_of_pops(),
-    *cases_of_settled(),
-    *cases_by_id(),
-    *cases_beside(),
-    *cases_of_locks(),
-    *cases_in_situations(),
-]
