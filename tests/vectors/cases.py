@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table
+from vectors import table, table_views
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -14,4 +14,11 @@ CASES: list[Case] = [
     *table.cases_beside(),
     *table.cases_of_locks(),
     *table.cases_in_situations(),
+    *table_views.cases_of_views(),
+    *table_views.cases_of_pages(),
+    *table_views.cases_of_checks(),
+    *table_views.cases_of_looks(),
+    *table_views.cases_of_settings(),
+    *table_views.cases_of_purges(),
+    *table_views.cases_of_holders_jobs(),
 ]

@@ -15,6 +15,21 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
+    Fault("topic/check", "topic/check", "if found > 1 then", "if found > 3 then"),
+    Fault("topic/configure", "topic/configure", "own = place > 0 and version or", "own = place < 0 and version or"),
+    Fault("topic/configure", "topic/configure", "(place < number % parts and 1 or 0)", "(place <= number % parts and 1 or 0)"),
+    Fault("topic/due_soon", "topic/due_soon", "redis.call('ZCOUNT', reserved, '-inf', text(now))", "0"),
+    Fault("topic/histogram", "topic/histogram", "'(' .. text(stop)", "text(stop)"),
+    Fault("topic/list", "topic/list", "return #a > #b", "return false"),
+    Fault("topic/list", "topic/list", "math.min(first + limit, last)", "math.min(first + limit - 1, last)"),
+    Fault("topic/look", "topic/look", "(tonumber(set[3]) or math.huge) <= soon", "(tonumber(set[3]) or math.huge) < soon"),
+    Fault("topic/purge", "topic/purge", "if place == 'retrying' then redis.call('ZREM', due, unpack(ids)) end", ""),
+    Fault("topic/purge", "lib/window", "math.min(high, now)", "high"),
+    Fault("topic/release_holder", "topic/release_holder", "receipt <= highest", "receipt < highest"),
+    Fault("topic/release_holder", "lib/missed", "> MARK_KEPT then marks[holder] = nil", "< MARK_KEPT then marks[holder] = nil"),
+    Fault("topic/stats", "topic/stats", "if back > wait then", "if back < wait then"),
+    Fault("topic/throughput", "lib/totals", "+ n[5], n[1]", ", n[1]"),
+    Fault("topic/touch_holder", "topic/touch_holder", "if over > now and", "if"),
     Fault("topic/add", "topic/add", "if delay == 0 then return since - n + index end", "if delay == 0 then return since + index end"),
     Fault("topic/add", "lib/migrated_job", "if name == 'dead' then", "if name == 'died' then"),
     Fault("topic/add_soon", "topic/add_soon", "return at > now and at or -at", "return at"),
