@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table, table_views
+from vectors import table, table_schedules, table_views
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -21,4 +21,6 @@ CASES: list[Case] = [
     *table_views.cases_of_settings(),
     *table_views.cases_of_purges(),
     *table_views.cases_of_holders_jobs(),
+    *table_schedules.cases_of_schedules(),
+    *table_schedules.cases_of_fired(),
 ]

@@ -15,6 +15,15 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
+    Fault("schedules/declare", "schedules/declare", "affirmed > now - LEASE", "affirmed >= now - LEASE"),
+    Fault("schedules/declare", "schedules/declare", "#kept < MOST", "#kept <= MOST"),
+    Fault("schedules/fire", "schedules/fire", "and plan.after == tonumber(before)", ""),
+    Fault("schedules/fire", "schedules/fire", "text(now + RETRY)", "text(now + LEASE)"),
+    Fault("schedules/get", "schedules/get", "redis.call('HGET', declared, '')", "false"),
+    Fault("schedules/list", "schedules/list", "redis.call('HGET', declared, id)", "false"),
+    Fault("schedules/put", "schedules/put", "redis.call('HEXISTS', declared, id) == 0", "true"),
+    Fault("schedules/put", "lib/schedule", "old and old.changed + 1 or 0", "0"),
+    Fault("schedules/set_state", "schedules/set_state", "redis.call('HDEL', declared, id)", ""),
     Fault("topic/check", "topic/check", "if found > 1 then", "if found > 3 then"),
     Fault("topic/configure", "topic/configure", "own = place > 0 and version or", "own = place < 0 and version or"),
     Fault("topic/configure", "topic/configure", "(place < number % parts and 1 or 0)", "(place <= number % parts and 1 or 0)"),
