@@ -78,7 +78,7 @@ class Server:
 
     def subscribe(self, channels: Sequence[str]) -> None:
         """Another connection subscribes, until ``clear``."""
-        other = self._client.connection_pool.make_connection()
+        other = self._client.connection_pool.get_connection()
         self._subscribed.append(other)
         for channel in channels:
             other.send_command("SUBSCRIBE", channel.encode("latin-1"))
@@ -90,7 +90,9 @@ class Server:
         if self._subscribed:
             self.ask("CLIENT", "KILL", "TYPE", "pubsub")
         while self._subscribed:
-            self._subscribed.pop().disconnect()
+            other = self._subscribed.pop()
+            other.disconnect()
+            self._client.connection_pool.release(other)
 
 
 def pairs(flat: Sequence[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table, table_schedules, table_views
+from vectors import table, table_guarded, table_schedules, table_views, table_workers
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -23,4 +23,9 @@ CASES: list[Case] = [
     *table_views.cases_of_holders_jobs(),
     *table_schedules.cases_of_schedules(),
     *table_schedules.cases_of_fired(),
+    *table_workers.cases_of_workers(),
+    *table_workers.cases_of_holders(),
+    *table_workers.cases_of_looks_for_holders(),
+    *table_workers.cases_of_partitions(),
+    *table_guarded.cases_of_guarded(),
 ]

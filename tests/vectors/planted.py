@@ -15,6 +15,20 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
+    Fault("workers/report", "workers/report", "string.match(known, '^%d+') or text(now)", "text(now)"),
+    Fault("workers/ask", "lib/workers", "tonumber(at) > now - TERM", "tonumber(at) >= now - TERM"),
+    Fault("workers/leave", "workers/leave", "redis.call('HDEL', asked, worker)", ""),
+    Fault("workers/list_reports", "workers/list_reports", "if is_alive(at) then", "if at then"),
+    Fault("holders/announce", "holders/announce", "local begins = is_busy == '1' and", "local begins = is_busy == '0' and"),
+    Fault("holders/announce", "lib/observers", "and not taken[group_of(name)] and", "and"),
+    Fault("holders/announce", "lib/observers", "and not redis.call('ZSCORE', busy, name) then", "then"),
+    Fault("holders/find_absent", "holders/find_absent", "if misses == ASKED then ask(name) end", ""),
+    Fault("holders/find_absent", "holders/find_absent", "if seen_by ~= server or misses > 0 then", "if misses > 0 then"),
+    Fault("holders/find_absent", "lib/observers", "math.min(pause, by + LATE + 1 - now)", "pause"),
+    Fault("holders/withdraw", "holders/withdraw", "< MISSES then return 0 end", "<= MISSES then return 0 end"),
+    Fault("partitions/find", "partitions/find", "redis.call('EXISTS', meta, jobs) > 0", "redis.call('EXISTS', jobs) > 0"),
+    Fault("guarded/poll", "guarded/poll", "if bound ~= '' and late > tonumber(bound)", "if bound ~= '' and late >= tonumber(bound)"),
+    Fault("guarded/push", "guarded/push", "(unit == 1 and n - index or 0)", "(unit == 1 and n or 0)"),
     Fault("schedules/declare", "schedules/declare", "affirmed > now - LEASE", "affirmed >= now - LEASE"),
     Fault("schedules/declare", "schedules/declare", "#kept < MOST", "#kept <= MOST"),
     Fault("schedules/fire", "schedules/fire", "and plan.after == tonumber(before)", ""),
