@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table, table_guarded, table_schedules, table_views, table_workers
+from vectors import table, table_guarded, table_migration, table_schedules, table_views, table_workers
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -28,4 +28,6 @@ CASES: list[Case] = [
     *table_workers.cases_of_looks_for_holders(),
     *table_workers.cases_of_partitions(),
     *table_guarded.cases_of_guarded(),
+    *table_migration.cases_of_moved_jobs(),
+    *table_migration.cases_of_moved_schedules(),
 ]

@@ -15,6 +15,15 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
+    Fault("migration/arrive", "migration/arrive", "if latest >= number then", "if latest > number then"),
+    Fault("migration/arrive", "migration/arrive", "pack_run(attempt, limit, 0, first, '', fault)", "pack_run(attempt, limit, 0, 0, '', fault)"),
+    Fault("migration/depart", "migration/depart", "or departure == overtaken", "or overtaken ~= ''"),
+    Fault("migration/depart", "lib/departure", "math.max(now, last + 1, above + 1)", "math.max(now, above + 1)"),
+    Fault("migration/end_departure", "migration/end_departure", "index_again(id, at)", ""),
+    Fault("migration/schedule_arrive", "migration/schedule_arrive", "and old.paused == new.paused", ""),
+    Fault("migration/schedule_arrive", "migration/schedule_arrive", "redis.call('HSETNX', declared, ''", "redis.call('HSET', declared, ''"),
+    Fault("migration/schedule_depart", "migration/schedule_depart", "if #stored < SCHEDULE_SIZE then", "if #stored < 0 then"),
+    Fault("migration/schedule_end_departure", "migration/schedule_end_departure", "if redis.call('HSETNX', plans, id, stored) == 1 then", "if true then"),
     Fault("workers/report", "workers/report", "string.match(known, '^%d+') or text(now)", "text(now)"),
     Fault("workers/ask", "lib/workers", "tonumber(at) > now - TERM", "tonumber(at) >= now - TERM"),
     Fault("workers/leave", "workers/leave", "redis.call('HDEL', asked, worker)", ""),
