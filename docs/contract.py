@@ -74,14 +74,17 @@ server that was started for tests (`tarry.testing.start_server`).
 |---|---|
 | `name` | what it is about |
 | `before` | the keys that are there before the call |
+| `subscribed` | channels to which another connection is subscribed before the call, by `SUBSCRIBE` and by `SSUBSCRIBE`; often left out |
 | `script` | its name, without `.lua` |
 | `keys`, `args` | of the call; the first argument is the clock |
 | `reply` | an integer, a string, `null`, or a list; an error is `{"error": "…"}`, without the ` script: …` that a server adds |
 | `after` | all keys that are there after the call |
+| `published` | if `subscribed` is there: for each message that the other connection gets the command, the channel and the message |
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
-answers. If the call has set an expiry, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is published is not in a
-vector. `node examples/node/tarry.mjs vectors URL` runs them all.
+answers. If the key has an expiry, `"expires"` has its seconds, as `TTL` answers them; and `"field_expires"` those of a field, as `HTTL`
+answers them, of the first key of scripts whose name begins with `native_`. Make the keys, call, and ask for the seconds in one transaction: then time
+stands still. Those scripts need Valkey 9 or Redis 7.4. `node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """

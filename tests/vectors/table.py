@@ -539,13 +539,14 @@ def cases_of_locks() -> list[Case]:
             cases += [
                 Case(f"a lock is acquired: {state}", before, acquire(at=SECOND)),
                 Case(f"a lock is acquired again: {state}", before, acquire(depth=2, at=SECOND)),
-                Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 10_000)),
+                Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 60_000)),
                 Case(f"a lock is released: {state}", before, step("locks/release", me, 0, 0, 0)),
                 Case(f"a lock is released, repeated: {state}", before, step("locks/release", me, 0, 1, 1)),
                 Case(f"one hold is released: {state}", before, step("locks/release", me, 1, 0, 0)),
             ]
     return [
         *cases,
+        Case("a lock is renewed for less than is left", [acquire()], step("locks/renew", me, 10_000)),
         Case("a token is stored", [], store("record")),
         Case("a token is stored twice", [store("record")], store("other")),
         Case("a token is deleted", [store("record")], store("")),
@@ -598,15 +599,3 @@ def cases_in_situations() -> list[Case]:
         for name, (before, call) in IN_SITUATIONS.items()
         for situation, further in SITUATIONS.items()
     ]
-
-
-CASES: list[Case] = [
-    *cases_of_adds(),
-    *cases_of_small_adds(),
-    *cases_of_pops(),
-    *cases_of_settled(),
-    *cases_by_id(),
-    *cases_beside(),
-    *cases_of_locks(),
-    *cases_in_situations(),
-]

@@ -13,8 +13,8 @@ import contract
 import servers
 from vectors import calls, sources
 from vectors.calls import Server, Vector
+from vectors.cases import CASES
 from vectors.planted import FAULTS, Fault
-from vectors.table import CASES
 
 SCRIPTS = sorted({case.call.script for case in CASES})
 UNREACHED = tomllib.loads((Path(__file__).parent / "unreached.toml").read_text("utf-8"))["line"]
@@ -49,9 +49,7 @@ def test_the_vectors_reach_every_line_but_those_that_are_listed(server: Server) 
         wanted |= sources.marks(script)
         text = sources.assembled(script, sources.marked)
         for vector in of(script):
-            calls.load(server, vector["before"])
-            reply, _ = calls.call(server, text, vector["keys"], vector["args"])
-            assert reply == vector["reply"], vector["name"]
+            assert calls.run(server, vector, text).reply == vector["reply"], vector["name"]
             reached |= set(server.ask("SMEMBERS", sources.HITS))
             server.ask("FLUSHALL")
     missing = {(mark.partition(":")[0], line_of(mark)) for mark in wanted - reached}

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import servers
 from vectors.calls import FOLDER, Case, Server, lines, made
-from vectors.table import CASES
+from vectors.cases import CASES
 
 
 def main() -> None:
