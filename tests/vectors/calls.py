@@ -78,27 +78,26 @@ class Server:
                 both.execute_command(*(str(word).encode("latin-1") for word in command))
             return [decoded(one) for one in both.execute(raise_on_error=False)]
 
-    def ask_other(self, *command: str) -> Any:
-        """A command of the connection that subscribes."""
-        self._other.send_command(*(word.encode("latin-1") for word in command))
-        return decoded(self._other.read_response())
-
     @contextmanager
     def subscribed(self, channels: Sequence[str]) -> Iterator[list[list[str]]]:
         """What is published meanwhile on channels and shards' channels: the command, the channel, the message."""
         found: list[list[str]] = []
-        for channel in channels:
-            self.ask_other("SUBSCRIBE", channel)
-            self.ask_other("SSUBSCRIBE", channel)
+        names = [channel.encode("latin-1") for channel in channels]
+        self._tell_other("SUBSCRIBE", names)
         yield found
-        if channels:  # what it hears comes before the answer to a later command
-            kind, *told = self.ask_other("PING")
-            while kind != "pong":
+        for kind, *told in self._tell_other("UNSUBSCRIBE", names):
+            if kind in ("message", "smessage"):
                 found.append(["PUBLISH" if kind == "message" else "SPUBLISH", *told])
-                kind, *told = decoded(self._other.read_response())
-        for channel in channels:
-            self.ask_other("UNSUBSCRIBE", channel)
-            self.ask_other("SUNSUBSCRIBE", channel)
+
+    def _tell_other(self, verb: str, channels: Sequence[bytes]) -> list[Any]:
+        """What the connection that subscribes hears until all are subscribed or not."""
+        heard: list[Any] = []
+        if channels:
+            self._other.send_command(verb, *channels)
+            self._other.send_command(f"S{verb}", *channels)
+        while sum(kind.endswith("subscribe") for kind, *_ in heard) < 2 * len(channels):
+            heard.append(decoded(self._other.read_response()))
+        return heard
 
 
 def decoded(reply: Any) -> Any:

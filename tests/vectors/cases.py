@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table
+from vectors import table, table_delayed
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -14,4 +14,5 @@ CASES: list[Case] = [
     *table.cases_beside(),
     *table.cases_of_locks(),
     *table.cases_in_situations(),
+    *table_delayed.cases(),
 ]
