@@ -82,9 +82,9 @@ server that was started for tests (`tarry.testing.start_server`).
 | `published` | if `subscribed` is there: for each message that the other connection gets the command, the channel and the message |
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
-answers. If the key has an expiry, `"expires"` has its seconds, as `TTL` answers them; and `"field_expires"` those of a field, as `HTTL`
-answers them, of the first key of scripts whose name begins with `native_`. Make the keys, call, and ask for the seconds in one transaction: then time
-stands still. Those scripts need Valkey 9 or Redis 7.4. `node examples/node/tarry.mjs vectors URL` runs them all.
+answers. If the key has an expiry, `"expires"` has its seconds, as `TTL` answers them: afterwards only of the call's own keys. In scripts
+whose names begin with `native_` fields of the first key have expiries, too: `"field_expires"` has the seconds of each, as `HTTL` answers them. Those
+scripts need Valkey 9 or Redis 7.4. Make the keys, call, and ask for the seconds in one transaction, in which time stands still. `node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """

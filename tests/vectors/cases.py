@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectors import table, table_delayed
+from vectors import table, table_delayed, table_maps
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -15,4 +15,5 @@ CASES: list[Case] = [
     *table.cases_of_locks(),
     *table.cases_in_situations(),
     *table_delayed.cases(),
+    *table_maps.cases(),
 ]
