@@ -49,8 +49,9 @@ def offer(*payloads: str, given: str = "", delay: int = 5 * SECOND, at: int = 0)
     return step("redisson/delayed/offer", given, *(word for item in items for word in item), at=at)
 
 
-def transfer(*places: int, most: int = 100, limit: int = 0, waiter: str = "", keeps_running: int = 1, ahead: int = 0, final: Any = "", first: str = "", last: str = "") -> Step:  # fmt: skip
-    return step("redisson/delayed/transfer", most, limit, waiter, keeps_running, ahead, final, first, last, *places)
+def transfer(*places: int, most: int = 100, limit: int = 0, waiter: str = "", keeps_running: int = 1, ahead: int = 0, final: Any = "", first: str = "", last: str = "", at: int = 0) -> Step:  # fmt: skip
+    args = (most, limit, waiter, keeps_running, ahead, final, first, last, *places)
+    return step("redisson/delayed/transfer", *args, at=at)
 
 
 def claim(limit: int = 100, nonce: str = "random@dst", overtaken: str = "", above: int = 0) -> Step:
@@ -73,6 +74,9 @@ QUEUES: dict[str, list[Step]] = {
     "elements of both formats": SOME,
     "damaged elements": DAMAGED,
     "damaged elements only": queue((WRONG, -1), (SHORT, -1)),
+    "elements with the least that there can be": queue(
+        (new(""), -1), (old(""), -2), ("sixteen bytes, n", -3), ("y" + new("y")[1:], -4)
+    ),
     "another format was seen": [stored(f"{OLD} seen"), *queue((A, -1))],
     "the same format was seen": [stored(f"{OLD} seen"), *queue((C, -1))],
     "another format was said": [stored(f"{NEW} said"), *queue((C, -1))],
@@ -135,6 +139,7 @@ def cases_of_offers() -> list[Case]:
         Case("nothing is put back", [], step("redisson/delayed/put_back"), heard),
         Case("an element is put back that is there", SOME, step("redisson/delayed/put_back", A, NOW_MS), heard),
         Case("payloads are set aside", [], step("redisson/delayed/add_poison", "p", "no JSON", "q", "no text")),
+        Case("a payload is set aside between two milliseconds", [], step("redisson/delayed/add_poison", "p", "no JSON", at=1)),
         Case("a payload is set aside again", [raw("HSET", "poison", "p", "1 x", "r", "2 y")], step("redisson/delayed/add_poison", "p", "no JSON")),
         Case("no payload is set aside", [], step("redisson/delayed/add_poison")),
     ]  # fmt: skip
@@ -146,7 +151,7 @@ def cases_of_reads() -> list[Case]:
     return [
         Case("a payload is found that is not there", SOME, find("z")),
         Case("all payloads but one are found", DAMAGED, find("z", inverse=1)),
-        Case("a payload is found before the last two", SOME, find("a", "b", "c", "dd", begin=2, limit=1)),
+        Case("a payload is found before the last one", SOME, find("a", "b", "c", "dd", begin=1, limit=2)),
         Case("the second page", SOME, step("redisson/delayed/page", 1, 2)),
         Case("a page beyond the end", SOME, step("redisson/delayed/page", 9, 2)),
         Case("two are polled", SOME, step("redisson/delayed/poll", 2)),
@@ -154,8 +159,10 @@ def cases_of_reads() -> list[Case]:
         Case("one is passed on to what is no list", [*SOME, raw("SET", "target", "x")], step("redisson/delayed/pass_on")),
         Case("an empty queue by due times", [], step("redisson/delayed/preview", 0, 9)),
         Case("elements by due times", [raw("ZADD", "elements", 1, C, 2, A, 3, WRONG)], step("redisson/delayed/preview", 0, 9)),
-        Case("one element by its due time", [raw("ZADD", "elements", 1, A, 2, C)], step("redisson/delayed/preview", 1, 1)),
+        Case("one element by its due time", [raw("ZADD", "elements", 1, A, 2, C, 3, D)], step("redisson/delayed/preview", 1, 1)),
         Case("numbers of all that there is", [*SOME, raw("RPUSH", "ready", "x"), raw("HSET", "poison", "p", "1 x"), raw("ZADD", "leaving", 1, A), stored(NEW), seats(v=5, w=-SECOND, x=-SECOND - 1)], step("redisson/delayed/queue_stats")),
+        Case("numbers between two milliseconds", [raw("ZADD", "timeouts", NOW_MS, A, NOW_MS + 1, B)], step("redisson/delayed/queue_stats", at=1)),
+        Case("one without a due time is polled between two milliseconds", [raw("RPUSH", "order", A)], step("redisson/delayed/poll", 1, at=1)),
         Case("the last is dropped", SOME, drop(D)),
         Case("one is dropped that is not there", SOME, drop("z")),
         Case("no element is dropped", [], drop()),
@@ -186,6 +193,7 @@ def cases_of_transfers() -> list[Case]:
     mixed = queue((A, 5), (B, -3), (SHORT, -2), (C, -1), (D, 9))
     known: dict[str, Any] = {"final": 4, "first": A, "last": D}
     ready = raw("RPUSH", "ready", "r")
+    early = raw("ZADD", "timeouts", NOW_MS, A, NOW_MS + 1, B)
     return [
         Case("a payload is taken", [*SOME, ready], transfer(limit=2)),
         Case("more payloads are asked for than there are", [], transfer(limit=2)),
@@ -197,12 +205,15 @@ def cases_of_transfers() -> list[Case]:
         Case("positions are right", mixed, transfer(1, 2, 3, **known)),
         Case("a position is right, two are next", mixed, transfer(1, most=1, ahead=9, **known)),
         Case("more positions than due elements", mixed, transfer(1, 2, 3, 4, **known)),
-        Case("all are moved by their positions but one", queue((B, -3), (C, -1)), transfer(0, most=1, ahead=9, final=0, first=B, last=B)),
+        Case("fewer positions than due elements", mixed, transfer(1, **known)),
+        Case("one is moved by its position, the last that is known", queue((B, -3), (C, -1)), transfer(0, most=1, ahead=1, final=0, first=B, last=B)),
+        Case("one is moved by its position, the last but one", queue((B, -3), (C, -1)), transfer(0, most=1, ahead=1, final=1, first=B, last=C)),
         Case("the first position is wrong", mixed, transfer(2, 2, 3, **known)),
         Case("the last position is wrong", mixed, transfer(1, 2, 2, **known)),
         Case("the first element is another", mixed, transfer(1, 2, 3, final=4, first=B, last=D)),
         Case("the last element is another", mixed, transfer(1, 2, 3, final=4, first=A, last=C)),
         Case("nothing is due for the positions", queue((A, 5)), transfer(0, final=0, first=A, last=A)),
+        Case("an element is due in the next millisecond", [early], transfer(at=1)),
         Case("the seats are no set", [*SOME, raw("SET", "movers", "x")], transfer()),
     ]  # fmt: skip
 

@@ -34,22 +34,22 @@ def leases(*keys: str) -> tuple[str, ...]:
     return tuple(f"lease:{key}" for key in keys)
 
 
-def call(script: str, *args: Any, more: tuple[str, ...] = ()) -> Step:
-    return step(f"redisson/mapcache/{script}", *args)._replace(more=more)
+def call(script: str, *args: Any, more: tuple[str, ...] = (), at: int = 0) -> Step:
+    return step(f"redisson/mapcache/{script}", *args, at=at)._replace(more=more)
 
 
-def put(*entries: tuple[str, str], ttl: int = 0, idle: int = 0, keep: int = 0, condition: str = "always", expected: str = "", with_old: int = 0, replay: int = 0, sharded: int = 0) -> Step:  # fmt: skip
+def put(*entries: tuple[str, str], ttl: int = 0, idle: int = 0, keep: int = 0, condition: str = "always", expected: str = "", with_old: int = 0, replay: int = 0, sharded: int = 0, at: int = 0) -> Step:  # fmt: skip
     words = (word for one in entries for word in one)
     more = leases(*(key for key, _ in entries))
-    return call("put", sharded, ttl, idle, keep, condition, expected, with_old, replay, *words, more=more)
+    return call("put", sharded, ttl, idle, keep, condition, expected, with_old, replay, *words, more=more, at=at)
 
 
 def remove(*keys: str, condition: str = "any", expected: str = "", with_old: int = 1, replay: int = 0, sharded: int = 0) -> Step:  # fmt: skip
     return call("remove", sharded, condition, expected, with_old, replay, *keys, more=leases(*keys))
 
 
-def expire_entry(*keys: str, ttl: int = 0, idle: int = 0, if_not_set: int = 0, replay: int = 0) -> Step:
-    return call("expire_entry", 0, ttl, idle, if_not_set, replay, *keys)
+def expire_entry(*keys: str, ttl: int = 0, idle: int = 0, if_not_set: int = 0, replay: int = 0, at: int = 0) -> Step:
+    return call("expire_entry", 0, ttl, idle, if_not_set, replay, *keys, at=at)
 
 
 def add(delta: Any, key: str = "k", replay: int = 0) -> Step:
@@ -60,8 +60,8 @@ def lease(token: str = OURS) -> Step:
     return call("lease", 0, token, 30_000, "k")
 
 
-def evict(most: int = 100, waiter: str = "", keeps_running: int = 1) -> Step:
-    return call("evict", 0, most, waiter, keeps_running)
+def evict(most: int = 100, waiter: str = "", keeps_running: int = 1, at: int = 0) -> Step:
+    return call("evict", 0, most, waiter, keeps_running, at=at)
 
 
 def options(size: int, mode: str = "LRU") -> Step:
@@ -80,6 +80,7 @@ MAPS: dict[str, list[Step]] = {
     "an entry with a time to live": entry("k", "v", ttl_ends=1),
     "an entry whose time is over": [HEARD, *entry("k", "v", ttl_ends=0), *entry("a", "va")],
     "an entry with an idle time": entry("k", "v", idle=5000, ttl_ends=9000, idle_ends=1),
+    "an entry with an idle time of 1 ms, and no value": entry("k", "", idle=1, idle_ends=1),
     "an entry that was idle for too long": [HEARD, *entry("k", "v", idle=5000, idle_ends=0)],
     "an idle time without its deadline": entry("k", "v", idle=5000),
     "an idle deadline without its time": entry("k", "v", idle_ends=-1),
@@ -133,8 +134,12 @@ def cases_of_writes() -> list[Case]:
         *(Case(f"an entry is put if it is {condition}: not there", [], put(("k", "new"), condition=condition, expected=expected), EVENTS) for condition, expected in conditions.items()),
         Case("an entry is put if it is another", before, put(("k", "new"), condition="equal", expected="w"), EVENTS),
         Case("an entry is put that another caller loads", [LEASED], put(("k", "new"), condition="leased", expected=JAVAS), EVENTS),
-        Case("two entries are put", before, put(("k", "new"), ("a", "va"), with_old=1), EVENTS),
+        Case("two entries are put, and one is leased", [*before, raw("SET", "lease:a", OURS)], put(("k", "new"), ("a", "va"), with_old=1), EVENTS),
         Case("no entry is put", [], put()),
+        Case("an entry is put for the least times", [raw("ZADD", "evictors", NOW + SECOND, "e")], put(("k", "v"), ttl=1), EVENTS),
+        Case("an entry is put for the least idle time", [raw("ZADD", "evictors", NOW + SECOND, "e")], put(("k", "v"), idle=1, at=1), EVENTS),
+        Case("an entry gets the least time", [*before, raw("ZADD", "evictors", NOW + SECOND, "e")], expire_entry("k", ttl=1), EVENTS),
+        Case("an entry gets the least idle time", [*before, raw("ZADD", "evictors", NOW + SECOND, "e")], expire_entry("k", idle=1, at=1), EVENTS),
         Case("an entry is put on sharded channels", [*before, LEASED], put(("k", "new"), sharded=1), EVENTS),
         Case("a put is repeated", [absent], put(("k", "v"), condition="absent", replay=1), EVENTS),
         Case("a put is repeated that was not done", [], put(("k", "v"), condition="absent", replay=1), EVENTS),
@@ -185,7 +190,8 @@ def cases_of_keys() -> list[Case]:
         Case("several times to live are read", [*THREE, *entry("c", "vc", ttl_ends=7)], call("ttl", *"kcz")),
         Case("more are over than are counted", old, call("stats", 1)),
         Case("as many are over as are counted", [*old, options(7, "LFU"), HEARD, raw("ZADD", "evictors", NOW - SECOND, "e", NOW - SECOND - 1, "f")], call("stats", 2)),
-        Case("an entry that is over by both deadlines is counted once", entry("k", "v", idle=5, ttl_ends=-1, idle_ends=-1), call("stats", 9)),
+        Case("an entry that is over by both deadlines is counted once", entry("k", "v", idle=5, ttl_ends=0, idle_ends=-1), call("stats", 9)),
+        Case("no entry is over between two milliseconds", [*entry("k", "v", ttl_ends=1), *entry("a", "va", idle=9, idle_ends=1)], call("stats", 9, at=1)),
         Case("the first deadline is an idle one", [*entry("k", "v", idle=5, ttl_ends=9, idle_ends=7), raw("ZADD", "idles", NEVER, TAG)], call("stats", 9)),
         Case("a lease is taken again by its holder", [raw("SET", "lease", OURS, "EX", 30)], lease()),
         Case("another caller has the lease", [raw("SET", "lease", "tarry:2", "EX", 20)], lease()),
@@ -198,16 +204,18 @@ def cases_of_keys() -> list[Case]:
 
 
 def cases_of_whole_maps() -> list[Case]:
-    expiring = [raw("EXPIRE", part, 60) for part in ("entries", "options")]
+    expiring = [raw("EXPIRE", part, 60) for part in ("entries", "options", "idles")]
     maps: dict[str, list[Step]] = {
         "an empty one": [],
         "a map": entry("k", "v", ttl_ends=9),
-        "a map with a maximum size": [*entry("k", "v"), options(9)],
-        "a map that expires": [*entry("k", "v"), options(9), *expiring, raw("ZADD", "idles", NEVER, TAG, 5, "k")],
+        "a map with a maximum size": [*entry("k", "v"), options(1)],
+        "a map that expires": [*entry("k", "v"), options(1), raw("ZADD", "idles", NEVER, TAG, 5, "k"), *expiring],
         "a map that expires, without a maximum size": [*entry("k", "v"), HEARD, *expiring],
     }
     sizes = {"no": [], "this": [options(5)], "another": [options(6)], "another kind of": [options(5, "LFU")], "an old": [raw("HSET", "options", "max-size", 5)]}  # fmt: skip
     over = [raw("HSET", "options", "max-size", 1), *THREE]
+    names = [f"e{n}" for n in range(210)]
+    many = [options(1), raw("HSET", "entries", *(word for name in names for word in (name, "x"))), raw("ZADD", "accesses", *(word for name in names for word in (1, name)))]  # fmt: skip
     return [
         *(
             Case(f"a map {what}: {state}", before, call("expire", after, if_not_set))
@@ -220,7 +228,8 @@ def cases_of_whole_maps() -> list[Case]:
         ),
         *(Case(f"a maximum size is set: {what} one is there", before, call("limit", 5, "LRU", 0)) for what, before in sizes.items()),
         *(Case(f"a maximum size is set if there is none: {what} one is there", before, call("limit", 5, "LRU", 1)) for what, before in sizes.items()),
-        *(Case(f"a map is trimmed: {state}", MAPS[state], call("trim", 0, 0, 100), EVENTS) for state in MAPS if state in ("an empty one", "an entry") or "is full" in state or "maximum" in state),
+        *(Case(f"a map is trimmed: {state}", MAPS[state], call("trim", 0, 0, 100), EVENTS) for state in MAPS if state in ("an empty one", "an entry", "a map that counts uses") or "is full" in state or "maximum" in state),
+        Case("no more are removed than one script may", many, call("trim", 0, "done", 100)),
         Case("a map is trimmed after the last page", [*over, USED, HEARD], call("trim", 0, "done", 100), EVENTS),
         Case("a map is trimmed, and has lost entries", [*over, raw("ZADD", "accesses", 0, "y", 0, "z", 1, "k", 2, "b", 3, "a")], call("trim", 0, "done", 100), EVENTS),
     ]  # fmt: skip
@@ -229,13 +238,18 @@ def cases_of_whole_maps() -> list[Case]:
 def cases_of_evictors() -> list[Case]:
     soon = entry("k", "v", ttl_ends=1000)
     seat, deputy = raw("ZADD", "evictors", NOW + 9, "e"), raw("ZADD", "evictors", NOW + 9, "~f")
+    full = [*THREE, options(3), raw("ZADD", "accesses", 1, "k", 2, "a", 3, "b")]
     return [
         Case("an evictor takes its seat", [], evict(waiter="w")),
+        Case("an evictor becomes a deputy of one that looks late", [raw("ZADD", "evictors", NOW + 12 * SECOND, "e")], evict(waiter="w")),
+        Case("an evictor becomes a deputy of one that is nearly late", [raw("ZADD", "evictors", NOW - SECOND, "e")], evict(waiter="w")),
+        Case("a map is as large as it may be", full, evict()),
+        Case("an entry is over in the next millisecond", entry("k", "v", ttl_ends=1), evict(at=1)),
         Case("an evictor takes its seat, and an entry expires soon", soon, evict(waiter="w")),
         Case("an evictor becomes a deputy", [seat], evict(waiter="w")),
         Case("an evictor gets no seat", [seat, deputy], evict(waiter="w")),
         Case("an evictor leaves", [raw("ZADD", "evictors", NOW + 9, "w")], evict(waiter="w", keeps_running=0)),
-        Case("one entry of each deadline is evicted", [*LONG_AGO, *entry("k", "v", ttl_ends=-1), HEARD], evict(most=1), EVENTS),
+        Case("one entry of each deadline is evicted", [*LONG_AGO, *entry("k", "v", ttl_ends=0), HEARD], evict(most=1), EVENTS),
         Case("a map is too large", [*THREE, options(2), USED], evict()),
         Case("a map has entries that were never used", [*THREE, options(9)], evict()),
         Case("an empty map is swept", [], call("sweep", 0, 9, 5)),
@@ -298,7 +312,7 @@ def cases_of_native_maps() -> list[Case]:
     return [
         *(Case(f"a field is {name}: {state}", before, made, hints) for name, made in calls.items() for state, before in maps.items()),
         *(Case(f"a field is {name}: the map is a text", [raw("SET", "entries", "x")], calls[name]) for name in ("put", "removed", "given an expiry", "leased")),
-        Case("two fields are put", [*field("k", "v", 60), LEASED], native_put(("k", "new"), ("a", "va"), ttl=5000, sharded=1), hints),
+        Case("two fields are put", [*field("k", "v", 60), LEASED, raw("SET", "lease:a", OURS)], native_put(("k", "new"), ("a", "va"), ttl=5000, sharded=1), hints),
         Case("no field is put", [], native_put()),
         Case("a put is repeated", [absent], native_put(("k", "v"), condition="absent", replay=1)),
         Case("a put is repeated that was not done", [], native_put(("k", "v"), condition="absent", replay=1)),
