@@ -74,17 +74,20 @@ server that was started for tests (`tarry.testing.start_server`).
 |---|---|
 | `name` | what it is about |
 | `before` | the keys that are there before the call |
-| `subscribed` | channels that another connection is subscribed to until after the call; not there: none |
+| `subscribed` | channels to which another connection is subscribed before the call, by `SUBSCRIBE` and by `SSUBSCRIBE`; often left out |
 | `script` | its name, without `.lua` |
 | `keys`, `args` | of the call; the first argument is the clock |
 | `reply` | an integer, a string, `null`, or a list; an error is `{"error": "…"}`, without the ` script: …` that a server adds |
 | `after` | all keys that are there after the call |
+| `published` | if `subscribed` is there: for each message that the other connection gets the command, the channel and the message |
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
-answers. If the call has set an expiry of one of its `keys`, `"expires"` has its seconds, as `TTL` answers them in the same transaction. What is
-published is not in a vector. Where a script stores the server's own id, the `master_replid` of `INFO replication`, a vector has 40 zeros: put the
-id in their place. A vector's keys are all named like those of the topic `t` in the namespace `vectors`; a script of several topics gets two, and
-the second one's begin with `u:`. `node examples/node/tarry.mjs vectors URL` runs them all.
+answers. If the key has an expiry, `"expires"` has its seconds, as `TTL` answers them: afterwards only of the call's own keys. In scripts
+whose names begin with `native_` fields of the first key have expiries, too: `"field_expires"` has the seconds of each, as `HTTL` answers them. Those
+scripts need Valkey 9 or Redis 7.4. Make the keys, call, and ask for the seconds in one transaction, in which time stands still.
+Where a script stores the server's own id, the `master_replid` of `INFO replication`, a vector has 40 zeros: put the id in their place. A vector's keys
+are all named like those of the topic `t` in the namespace `vectors`; a script of several topics gets two, and the second one's begin with `u:`.
+`node examples/node/tarry.mjs vectors URL` runs them all.
 
 Scripts with vectors: SCRIPTS.
 """

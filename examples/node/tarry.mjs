@@ -55,6 +55,7 @@ class Server {
   #data = Buffer.alloc(0);
   #waiting = [];
   #loaded = new Map();
+  published = null; // a list, as soon as it subscribes
 
   constructor(url) {
     const { protocol, hostname, port, pathname } = new URL(url);
@@ -62,8 +63,14 @@ class Server {
     this.socket.on("error", (error) => this.#waiting.splice(0).forEach((one) => one.reject(error)));
     this.socket.on("data", (chunk) => {
       this.#data = Buffer.concat([this.#data, chunk]);
-      for (let reply; (reply = parse(this.#data, 0)); this.#waiting.shift()?.resolve(reply[0])) this.#data = this.#data.subarray(reply[1]);
+      for (let reply; (reply = parse(this.#data, 0)); this.#take(reply[0])) this.#data = this.#data.subarray(reply[1]);
     });
+  }
+
+  #take(reply) {
+    const published = this.published && { message: "PUBLISH", smessage: "SPUBLISH" }[reply[0]];
+    if (published) this.published.push([published, ...reply.slice(1)]);
+    else this.#waiting.shift().resolve(reply);
   }
 
   /** One command; its reply, errors too. */
@@ -143,36 +150,45 @@ const pairs = (flat) => Object.fromEntries(flat.flatMap((one, i) => (i % 2 ? [] 
 
 /** Runs every vector; returns the names of those that come out otherwise, and how many there are. */
 export async function runVectors(url) {
-  const server = new Server(url), wrong = [];
+  const server = new Server(url), other = new Server(url), wrong = [];
   if ((await server.ask("DBSIZE")) !== 0) throw new Error("The server is not empty: start one for this.");
   const folder = new URL("vectors/", LUA), files = readdirSync(folder).map((file) => readFileSync(new URL(file, folder), "latin1"));
   const id = /master_replid:(\w+)/.exec(await server.ask("INFO", "replication"))[1];
   const vectors = files.join("").replaceAll(SERVER_ID, id).trim().split("\n").map((line) => JSON.parse(line));
-  for (const { name, before, subscribed, script, keys, args, reply, after } of vectors) {
-    for (const [key, { hash, zset, list, string }] of Object.entries(before)) {
-      if (hash) await server.ask("HSET", key, ...Object.entries(hash).flat());
-      else if (zset) await server.ask("ZADD", key, ...Object.entries(zset).flatMap(([member, score]) => [score, member]));
-      else if (list) await server.ask("RPUSH", key, ...list);
-      else await server.ask("SET", key, string);
-    }
-    const other = subscribed && new Server(url);
-    for (const channel of subscribed ?? []) await other.ask("SUBSCRIBE", channel);
+  for (const { name, before, subscribed = [], script, keys, args, reply, after, published = [] } of vectors) {
     const sha = await server.load(script);
-    server.ask("MULTI");
-    server.ask("EVALSHA", sha, keys.length, ...keys, ...args);
-    for (const key of keys) server.ask("TTL", key);
-    const [replied, ...left] = await server.ask("EXEC");
+    other.published = [];
+    await Promise.all(subscribed.flatMap((channel) => [other.ask("SUBSCRIBE", channel), other.ask("SSUBSCRIBE", channel)]));
+    server.ask("MULTI"); // time stands still in it
+    let count = 0;
+    const queue = (...words) => (server.ask(...words), count++);
+    for (const [key, { hash, zset, list, string, expires, field_expires = {} }] of Object.entries(before)) {
+      if (hash) queue("HSET", key, ...Object.entries(hash).flat());
+      else if (zset) queue("ZADD", key, ...Object.entries(zset).flatMap(([member, score]) => [score, member]));
+      else if (list) queue("RPUSH", key, ...list);
+      else queue("SET", key, string);
+      if (expires) queue("EXPIRE", key, expires);
+      for (const [field, seconds] of Object.entries(field_expires)) queue("HEXPIRE", key, seconds, "FIELDS", 1, field);
+    }
+    const called = queue("EVALSHA", sha, keys.length, ...keys, ...args);
+    for (const key of keys) queue("TTL", key);
+    const fields = script.includes("/native_") ? [...args, ...Object.keys(before[keys[0]]?.hash ?? {})] : [];
+    if (fields.length) queue("HTTL", keys[0], "FIELDS", fields.length, ...fields);
+    const replies = await server.ask("EXEC"), left = replies.slice(called + 1);
     const found = {}, names = await server.ask("KEYS", "*");
     for (const key of names) {
       const kind = await server.ask("TYPE", key), [command, ...rest] = READS[kind], kept = await server.ask(command, key, ...rest);
       found[key] = { [kind]: kind === "hash" || kind === "zset" ? pairs(kept) : kept };
       if (left[keys.indexOf(key)] > 0) found[key].expires = left[keys.indexOf(key)];
     }
+    const lasting = fields.map((field, i) => [field, left[keys.length][i]]).filter(([, seconds]) => seconds > 0);
+    if (lasting.length) found[keys[0]].field_expires = Object.fromEntries(lasting);
     if (names.length) await server.ask("DEL", ...names);
-    if (other) await server.ask("CLIENT", "KILL", "TYPE", "pubsub");
-    if (!isDeepStrictEqual([replied, found], [reply, after])) wrong.push(`${script}: ${name}`);
+    await Promise.all(subscribed.flatMap((channel) => [other.ask("UNSUBSCRIBE", channel), other.ask("SUNSUBSCRIBE", channel)]));
+    if (!isDeepStrictEqual([replies[called], found, other.published], [reply, after, published])) wrong.push(`${script}: ${name}`);
   }
   server.socket.end();
+  other.socket.end();
   return { wrong, count: vectors.length };
 }
 

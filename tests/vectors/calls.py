@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
 from typing import Any, NamedTuple
@@ -24,10 +25,11 @@ Vector = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """A call of a script at a moment; ``script`` is "" for a command of the server."""
+    """A call of a script at a moment; ``script`` is "" for a command of the server. ``more`` are keys after those that it names."""
 
     script: str
     args: tuple[str, ...]
+    more: tuple[str, ...] = ()
 
 
 class Case(NamedTuple):
@@ -43,18 +45,30 @@ def key(part: str) -> str:
     return f"tarry:{{vectors/t}}:{part}"
 
 
+class Outcome(NamedTuple):
+    """What a transaction answers, and what it leaves besides the keys."""
+
+    reply: Any
+    """Of the last command."""
+    expires: dict[str, int]
+    """Of keys, in seconds."""
+    field_expires: dict[str, dict[str, int]]
+    """Of fields of a key, in seconds."""
+
+
 class Server:
     """A server whose strings are bytes as latin-1, one command at a time, or several at the same moment."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, protocol=2)
         self._id = str(self._client.info("replication")["master_replid"])
-        self._subscribed: list[redis.connection.AbstractConnection] = []
+        self._other = self._client.connection_pool.get_connection()
 
     def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._other.disconnect()
         self._client.close()
 
     def ask(self, *command: Any) -> Any:
@@ -67,6 +81,27 @@ class Server:
                 both.execute_command(*(str(word).replace(SERVER_ID, self._id).encode("latin-1") for word in command))
             return [self._decoded(one) for one in both.execute(raise_on_error=False)]
 
+    @contextmanager
+    def subscribed(self, channels: Sequence[str]) -> Iterator[list[list[str]]]:
+        """What is published meanwhile on channels and shards' channels: the command, the channel, the message."""
+        found: list[list[str]] = []
+        names = [channel.encode("latin-1") for channel in channels]
+        self._tell_other("SUBSCRIBE", names)
+        yield found
+        for kind, *told in self._tell_other("UNSUBSCRIBE", names):
+            if kind in ("message", "smessage"):
+                found.append(["PUBLISH" if kind == "message" else "SPUBLISH", *told])
+
+    def _tell_other(self, verb: str, channels: Sequence[bytes]) -> list[Any]:
+        """What the connection that subscribes hears until all are subscribed or not."""
+        heard: list[Any] = []
+        if channels:
+            self._other.send_command(verb, *channels)
+            self._other.send_command(f"S{verb}", *channels)
+        while sum(kind.endswith("subscribe") for kind, *_ in heard) < 2 * len(channels):
+            heard.append(self._decoded(self._other.read_response()))
+        return heard
+
     def _decoded(self, reply: Any) -> Any:
         if isinstance(reply, bytes):
             return reply.decode("latin-1").replace(self._id, SERVER_ID)
@@ -76,57 +111,58 @@ class Server:
             return {"error": str(reply).partition(" script: ")[0]}
         return reply
 
-    def subscribe(self, channels: Sequence[str]) -> None:
-        """Another connection subscribes, until ``clear``."""
-        other = self._client.connection_pool.get_connection()
-        self._subscribed.append(other)
-        for channel in channels:
-            other.send_command("SUBSCRIBE", channel.encode("latin-1"))
-            other.read_response()
-
-    def clear(self) -> None:
-        """Empties the server."""
-        self.ask("FLUSHALL")
-        if self._subscribed:
-            self.ask("CLIENT", "KILL", "TYPE", "pubsub")
-        while self._subscribed:
-            other = self._subscribed.pop()
-            other.disconnect()
-            self._client.connection_pool.release(other)
-
 
 def pairs(flat: Sequence[str]) -> dict[str, str]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def call(server: Server, text: str, keys: Sequence[str], args: Sequence[str]) -> tuple[Any, dict[str, int]]:
-    """The reply, and the seconds of the expiries that it set: asked in the same transaction, so time stands still."""
+def command(server: Server, text: str, keys: Sequence[str], args: Sequence[str]) -> tuple[Any, ...]:
+    """That calls a script, which the server has then."""
     sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
     if server.ask("SCRIPT", "EXISTS", sha) != [1]:
         server.ask("SCRIPT", "LOAD", text.encode().decode("latin-1"))
-    reply, *left = server.ask_at_once(
-        [("EVALSHA", sha, len(keys), *keys, *args), *(("TTL", one) for one in keys)], transaction=True
+    return ("EVALSHA", sha, len(keys), *keys, *args)
+
+
+def perform(server: Server, commands: Sequence[Sequence[Any]], keys: Sequence[str], fields: Sequence[str]) -> Outcome:
+    """All at one moment: the commands, and what they have set to expire, of the keys and of their fields."""
+    asked: list[tuple[Any, ...]] = [("TTL", one) for one in keys]
+    if fields:
+        asked += [("HTTL", one, "FIELDS", len(fields), *fields) for one in keys]
+    replies = server.ask_at_once([*commands, *asked], transaction=True)
+    seconds, of_fields = replies[len(commands) :][: len(keys)], replies[len(commands) + len(keys) :]
+    for reply in replies[: len(commands) - 1]:
+        assert not isinstance(reply, dict), reply
+    return Outcome(
+        reply=replies[len(commands) - 1] if commands else None,
+        expires={one: left for one, left in zip(keys, seconds, strict=True) if left > 0},
+        field_expires={
+            one: found
+            for one, told in zip(keys, of_fields, strict=False)
+            if isinstance(told, list)
+            and (found := {field: left for field, left in sorted(zip(fields, told, strict=True)) if left > 0})
+        },
     )
-    return reply, {one: seconds for one, seconds in zip(keys, left, strict=True) if seconds > 0}
 
 
-def load(server: Server, vector: Vector) -> None:
-    """Makes the keys and the subscription that are there before the call."""
-    commands: list[list[str]] = []
-    for name, kept in vector["before"].items():
+def loading(before: dict[str, Any]) -> Iterator[list[Any]]:
+    """Makes the keys that are there before the call."""
+    for name, kept in before.items():
         if "hash" in kept:
-            commands.append(["HSET", name, *(one for field in kept["hash"].items() for one in field)])
+            yield ["HSET", name, *(one for field in kept["hash"].items() for one in field)]
         elif "zset" in kept:
-            commands.append(["ZADD", name, *(one for member, score in kept["zset"].items() for one in (score, member))])
+            yield ["ZADD", name, *(one for member, score in kept["zset"].items() for one in (score, member))]
         elif "list" in kept:
-            commands.append(["RPUSH", name, *kept["list"]])
+            yield ["RPUSH", name, *kept["list"]]
         else:
-            commands.append(["SET", name, kept["string"]])
-    server.ask_at_once(commands)
-    if "subscribed" in vector:
-        server.subscribe(vector["subscribed"])
+            yield ["SET", name, kept["string"]]
+        for field, seconds in kept.get("field_expires", {}).items():
+            yield ["HEXPIRE", name, seconds, "FIELDS", 1, field]
+        if "expires" in kept:
+            yield ["EXPIRE", name, kept["expires"]]
 
 
+RESULTS = ("reply", "after", "published")
 READS = {
     "hash": lambda name: ("HGETALL", name),
     "zset": lambda name: ("ZRANGE", name, 0, -1, "WITHSCORES"),
@@ -135,7 +171,7 @@ READS = {
 }
 
 
-def dump(server: Server, expires: dict[str, int] | None = None) -> dict[str, Any]:
+def dump(server: Server, outcome: Outcome) -> dict[str, Any]:
     """All keys with their values."""
     names = sorted(server.ask("KEYS", "*"))
     kinds = server.ask_at_once([("TYPE", name) for name in names])
@@ -144,49 +180,71 @@ def dump(server: Server, expires: dict[str, int] | None = None) -> dict[str, Any
     for name, kind, told in zip(names, kinds, values, strict=True):
         kept = dict(sorted(pairs(told).items())) if kind == "hash" else pairs(told) if kind == "zset" else told
         found[name] = {kind: kept}
-        if expires and name in expires:
-            found[name]["expires"] = expires[name]
+        if name in outcome.expires:
+            found[name]["expires"] = outcome.expires[name]
+        if name in outcome.field_expires:
+            found[name]["field_expires"] = outcome.field_expires[name]
     return found
 
 
-def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled) -> tuple[Any, dict[str, Any]]:
-    """Performs the call of a vector on an empty server; returns the reply and what is there afterwards. It leaves the server empty."""
-    load(server, vector)
+def run(server: Server, vector: Vector, text: str) -> Outcome:
+    """Performs the call of a vector on an empty server."""
+    before, keys, args = vector["before"], vector["keys"], vector["args"]
+    fields = [*args, *before.get(keys[0], {}).get("hash", {})] if has_fields_that_expire(vector["script"]) else []
+    return perform(server, [*loading(before), command(server, text, keys, args)], keys, fields)
+
+
+def has_fields_that_expire(script: str) -> bool:
+    return "/native_" in script
+
+
+def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled) -> dict[str, Any]:
+    """Performs the call of a vector on an empty server; returns what it answers and leaves. It leaves the server empty."""
     try:
-        reply, expires = call(server, assemble(vector["script"]), vector["keys"], vector["args"])
-        return reply, dump(server, expires)
+        with server.subscribed(vector.get("subscribed", ())) as published:
+            outcome = run(server, vector, assemble(vector["script"]))
+        found = {"reply": outcome.reply, "after": dump(server, outcome)}
+        return found | ({"published": published} if "subscribed" in vector else {})
     finally:
-        server.clear()
+        server.ask("FLUSHALL")
 
 
 def faults(server: Server, vectors: Sequence[Vector], assemble: Assemble = sources.assembled) -> Iterator[str]:
     """The names of those that do not come out as they are written."""
     for vector in vectors:
-        if take(server, vector, assemble) != (vector["reply"], vector["after"]):
+        if take(server, vector, assemble) != {one: vector[one] for one in RESULTS if one in vector}:
             yield vector["name"]
 
 
 def made(server: Server, case: Case) -> Vector:
     """The vector of a line of the table."""
-    for script, args in case.before:
+    commands: list[tuple[Any, ...]] = []
+    keys: dict[str, None] = {}
+    for script, args, more in case.before:
         if script:
-            reply, _ = call(server, sources.assembled(script), [key(part) for part in sources.parts(script)], args)
-            assert not isinstance(reply, dict), f"{case.name}: {script} before it: {reply}"
+            own = keys_of(script, more)
+            keys |= dict.fromkeys(own)
+            commands.append(command(server, sources.assembled(script), own, args))
         else:
-            server.ask(*args)
-    before = dump(server)
-    server.clear()
-    script, args = case.call
+            keys[args[1]] = None
+            commands.append(args)
+    script, args, more = case.call
+    fields = [one for step in case.before for one in step.args] if has_fields_that_expire(script) else []
+    before = perform(server, [*commands, ("PING",)], list(keys), fields)  # so that each of its own is judged
     vector = {
         "name": case.name,
-        "before": before,
+        "before": dump(server, before),
         **({"subscribed": [key(part) for part in case.subscribed]} if case.subscribed else {}),
         "script": script,
-        "keys": [key(part) for part in sources.parts(script)],
+        "keys": keys_of(script, more),
         "args": list(args),
     }
-    vector["reply"], vector["after"] = take(server, vector)
-    return vector
+    server.ask("FLUSHALL")
+    return vector | take(server, vector)
+
+
+def keys_of(script: str, more: Sequence[str]) -> list[str]:
+    return [key(part) for part in (*sources.parts(script), *more)]
 
 
 @cache

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from vectors import table, table_guarded, table_migration, table_schedules, table_views, table_workers
+from vectors import (
+    table,
+    table_delayed,
+    table_guarded,
+    table_maps,
+    table_migration,
+    table_schedules,
+    table_views,
+    table_workers,
+)
 from vectors.calls import Case
 
 CASES: list[Case] = [
@@ -30,4 +39,6 @@ CASES: list[Case] = [
     *table_guarded.cases_of_guarded(),
     *table_migration.cases_of_moved_jobs(),
     *table_migration.cases_of_moved_schedules(),
+    *table_delayed.cases(),
+    *table_maps.cases(),
 ]

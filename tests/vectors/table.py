@@ -539,13 +539,14 @@ def cases_of_locks() -> list[Case]:
             cases += [
                 Case(f"a lock is acquired: {state}", before, acquire(at=SECOND)),
                 Case(f"a lock is acquired again: {state}", before, acquire(depth=2, at=SECOND)),
-                Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 10_000)),
+                Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 60_000)),
                 Case(f"a lock is released: {state}", before, step("locks/release", me, 0, 0, 0)),
                 Case(f"a lock is released, repeated: {state}", before, step("locks/release", me, 0, 1, 1)),
                 Case(f"one hold is released: {state}", before, step("locks/release", me, 1, 0, 0)),
             ]
     return [
         *cases,
+        Case("a lock is renewed for less than is left", [acquire()], step("locks/renew", me, 10_000)),
         Case("a token is stored", [], store("record")),
         Case("a token is stored twice", [store("record")], store("other")),
         Case("a token is deleted", [store("record")], store("")),

@@ -12,4 +12,4 @@ if cursor ~= 'done' then
   for i = 1, #page[2], 2 do redis.call('ZADD', accesses, 'NX', 0, page[2][i]) end
   if page[1] ~= '0' then return {page[1], 0} end
 end
-return {'done', math.max(keep_max_size(''), 0)}
+return {'done', keep_max_size('')}

@@ -10,6 +10,6 @@ local answers = {}
 for i = FIRST, #ARGV do
   local idle = live_entry(ARGV[i])
   local ends = idle and expires_at(ARGV[i], idle)
-  answers[#answers + 1] = not ends and -2 or ends == NEVER and -1 or math.max(ends * 1000 - now, 0)
+  answers[#answers + 1] = not ends and -2 or ends == NEVER and -1 or ends * 1000 - now
 end
 return answers
