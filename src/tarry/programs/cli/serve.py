@@ -246,8 +246,9 @@ def _checked_root(path: str) -> str:
 def _show_logs(format: str) -> None:
     """Sends the dashboard's audit log to stderr, and all other log lines from warnings on."""
     from tarry.internal import log_setup, printable
+    from tarry.programs.serving.stderr import STDERR, LogHandler
 
-    handler = logging.StreamHandler()
+    handler = LogHandler(STDERR)
     handler.setFormatter(log_setup.JsonFormatter() if format == "json" else printable.TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("tarry.audit").setLevel(logging.INFO)
@@ -264,8 +265,9 @@ async def _serve(
 ) -> None:
     from tarry.programs.service import http_server
     from tarry.programs.service.app import ServiceApp
-    from tarry.programs.serving.listener import open_listener, write_line
+    from tarry.programs.serving.listener import open_listener
     from tarry.programs.serving.processes import ServiceProcesses, inherited
+    from tarry.programs.serving.stderr import STDERR, write_line
 
     app = ServiceApp(settings, open_client, composition.mounts(settings.namespaces[0]))
     try:
@@ -293,3 +295,4 @@ async def _serve(
             await ServiceProcesses(command, processes, listener, settings.drain_s).run()
     finally:
         await app.close()
+        STDERR.flush()

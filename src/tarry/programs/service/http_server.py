@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
 from tarry.internal import perform, supervise_task
-from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS, write_line
+from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS
+from tarry.programs.serving.stderr import write_line
 
 if TYPE_CHECKING:
     import uvicorn

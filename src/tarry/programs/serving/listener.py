@@ -1,11 +1,10 @@
-"""A listening socket: who reaches its address, how many connections it can have, and what its program prints."""
+"""A listening socket: who reaches its address, and how many connections it can have."""
 
 from __future__ import annotations
 
 import ipaddress
 import math
 import socket
-import sys
 
 from tarry.errors import BadInput
 
@@ -60,7 +59,3 @@ def max_file_number() -> float:
         return math.inf
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return math.inf if limit == resource.RLIM_INFINITY else limit - min(SPARE_FILES, limit // 4)
-
-
-def write_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

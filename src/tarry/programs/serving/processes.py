@@ -22,7 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tarry.internal import RetryDelay, handle_signals, supervise_task
-from tarry.programs.serving.listener import GRACE_S, write_line
+from tarry.programs.serving.listener import GRACE_S
+from tarry.programs.serving.stderr import write_line
 
 PORT, PARENT = "TARRY_SERVICE_PORT", "TARRY_SERVICE_PARENT"
 """Environment variables that a parent sets for its children: file descriptors of the port, and of a socket to the parent."""
