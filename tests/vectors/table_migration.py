@@ -47,6 +47,8 @@ def cases_of_moved_jobs() -> list[Case]:
     retried = [add("a", at=-9), pop(at=-9), release("a", receipt=-9, at=-8)]
     ranked = [add("a", stored=value(priority=2))]
     left = [*two, depart()]
+    named = raw("HSET", "leaving", "", departure())
+    own = [named, raw("HSET", "leaving", "a", f"due {NOW}"), raw("HSET", "jobs", "a", TAKEN + USUAL)]
     ahead = raw("HSET", "meta", "departed", departure(HOUR))
     unknown = raw("HSET", "leaving", "a", f"new {NOW}")
     cases = []
@@ -75,6 +77,8 @@ def cases_of_moved_jobs() -> list[Case]:
         Case("a departure that was not named is named", [*left, raw("HDEL", "leaving", "")], depart(at=SECOND)),
         Case("a job that was deleted does not depart", [*left, raw("HDEL", "jobs", "a")], depart(at=SECOND)),
         Case("all jobs that have departed were deleted", [*two, depart(1), delete("a", at=1)], depart(at=SECOND)),
+        Case("a departure has no jobs left, a dead one departs", [*died, named], depart()),
+        Case("a departure has no jobs left, none departs", [named], depart()),
         Case("a departure's number rises though the clock was set back", [ahead, *two], depart()),
         Case("an earlier departure's name cannot be read", [raw("HSET", "meta", "departed", "x"), *two], depart()),
         Case("a departure of a partitioned topic", PARTITIONED, depart()),
@@ -95,12 +99,12 @@ def cases_of_moved_jobs() -> list[Case]:
         Case("a job that failed arrives, for now", [], arrive(job("a", f"due {NOW}", run=FAILED))),
         Case("a job that was handed out arrives", [], arrive(job("a", run=HANDED_OUT))),
         Case("a job with a damaged run arrives", [], arrive(job("a", run="short"))),
-        Case("a job with a priority arrives", [], arrive(job("a", stored=value(priority=2)))),
+        Case("a job with a priority arrives", [], arrive(job("a", stored=value(priority=1)))),
         Case("a dead job with a priority arrives", [], arrive(job("a", f"dead {NOW}", stored=value(priority=2)))),
         Case("a job with half a head arrives", [], arrive(job("a", stored=""))),
         Case("two jobs arrive, one is there", [add("b")], arrive(job("a"), job("b"))),
         Case("a job arrives that is there, as it is", [raw("HSET", "jobs", "a", TAKEN + USUAL)], arrive(job("a"))),
-        Case("a job arrives at its own source", left, arrive(job("a"))),
+        Case("a job arrives at its own source", own, arrive(job("a"))),
         Case("a job arrives again", [arrive(job("a")), delete("a")], arrive(job("a"), at=3 * SECOND)),
         Case("a job arrives again, beside another", [arrive(job("a"))], arrive(job("a"), job("b"))),
         Case("a job arrives again that was refused", [add("a"), arrive(job("a")), delete("a")], arrive(job("a"))),
@@ -139,6 +143,7 @@ def cases_of_moved_schedules() -> list[Case]:
         Case("a declared schedule departs", [declare("s")], depart()),
         Case("a paused schedule departs", [put("s"), set_state("pause", "s", at=9)], depart()),
         Case("a newer version's schedule departs", NEWER, depart()),
+        Case("a schedule departs that is a head and no more", damaged(packed()[:32]), depart()),
         Case("a damaged schedule stays, another one departs", [*damaged(), put("r")], depart()),
         Case("a schedule departs again", left, depart(at=HOUR)),
         Case("a schedule departs again, another one waits", [*left, put("r")], depart(7, at=HOUR)),
@@ -167,11 +172,14 @@ def cases_of_moved_schedules() -> list[Case]:
         Case("a schedule arrives that is there with another job", damaged(packed(job="\x01tea")), arrive(kept())),
         Case("a schedule arrives that is there, paused", damaged(packed(paused=1)), arrive(kept())),
         Case("a schedule arrives that is there, damaged", damaged(), arrive(kept())),
+        Case("a schedule arrives that is there, a head and no more", damaged(packed()[:32]), arrive(kept())),
+        Case("a schedule arrives that is there, both a head and no more", damaged(packed()[:32]), arrive(kept(plan=packed()[:32]))),
         Case("a schedule arrives at its own source", left, arrive(kept())),
         Case("a schedule arrives again", [arrive(kept()), set_state("delete", "s", at=9)], arrive(kept())),
         Case("a schedule arrives again that was refused", [put("s", rhythm=EVERY_HOUR), arrive(kept()), set_state("delete", "s", at=9)], arrive(kept())),
         Case("a schedule arrives by a later departure", [arrive(kept()), set_state("delete", "s", at=9)], arrive(kept(of=departure(9)))),
         Case("a schedule arrives by an earlier departure", [arrive(kept()), set_state("delete", "s", at=9)], arrive(kept(of=departure(-9)))),
+        Case("a schedule arrives by another departure of the same number", [arrive(kept()), set_state("delete", "s", at=9)], arrive(kept(of=departure() + "x"))),
         Case("another schedule arrives by an earlier departure", [arrive(kept())], arrive(kept(of=departure(-9)), "r")),
         Case("a schedule arrives in a topic with seats", [TWO_SEATS], arrive(kept(NOW + 5))),
         Case("a schedule arrives in a partitioned topic", PARTITIONED, arrive(kept())),

@@ -56,6 +56,7 @@ STATES: dict[str, list[Step]] = {
     "it is declared and paused": [declare("s"), set_state("pause", "s", at=9)],
     "it was declared and deleted": [declare("s"), raw("HDEL", "plans", "s")],
     "it is damaged": damaged(),
+    "it has nothing but a head": damaged(packed()[:32]),
     "it is a newer version's": NEWER,
     "another one is there": [put("r")],
     "it was changed by a clock ahead": damaged(packed(changed=NOW + HOUR)),
@@ -87,6 +88,7 @@ def cases_of_schedules() -> list[Case]:
         Case("a schedule is put in a topic with two seats and a job", [TWO_SEATS, add("a")], put("s")),
         Case("no schedule is declared", [], declare()),
         Case("no schedule is declared any more", [declare("s")], declare(at=MINUTE)),
+        Case("no schedule is declared any more, none is left", [raw("HSET", "declared", "", NOW)], declare(at=MINUTE)),
         Case("an older version is declared beside a newer one", versions, declare("s", at=150 * SECOND)),
         Case("an older version is declared when the newer one has gone", versions, declare("s", at=151 * SECOND)),
         Case("an eighth version is declared", [put("s"), raw("HSET", "declared", "s", f"{NOW} v9 v8 v7 v6 v5 v4 v3")], declare("s", version="v10", at=SECOND)),
@@ -117,7 +119,7 @@ def cases_of_fired() -> list[Case]:
 
     due = [put("s", next=NOW + 5)]
     leased = [*due, fire()]
-    priority = damaged(packed(job=value(priority=2)))
+    priority = damaged(packed(job=value(priority=1)))
     return [
         Case("no schedule is fired", [], fire()),
         Case("a due schedule is reserved", due, fire()),

@@ -11,7 +11,10 @@ MINUTE = 60 * SECOND
 CHANNELS = key("holder:")
 ME, BROTHER, OTHER, THIRD = "h:1:x", "h:2:x", "g:1:y", "f:1:z"
 """Processes; a brother is of the same parent."""
-CROWD = raw("HSET", "holders", *(one for n in range(24) for one in (f"h:{n + 10}:x", "")))
+
+
+def crowd(n: int = 24) -> Step:
+    return raw("HSET", "holders", *(one for k in range(n) for one in (f"h:{k + 10}:x", "")))
 
 
 def cases_of_workers() -> list[Case]:
@@ -98,8 +101,8 @@ def cases_of_holders() -> list[Case]:
         Case("an observer that is late loses its seat", [known(OTHER, THIRD), busy(OTHER), observing(other=-300_000, third=-299_999)], announce(0), three),
         Case("an observer that promises too much loses its seat", [known(OTHER, THIRD), busy(OTHER), observing(other=700_001, third=700_000)], announce(0), three),
         Case("an observer that is dead loses its seat", [known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0), both),
-        Case("of a crowd some stand by", [CROWD, known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0, at=-NOW % 27), three),
-        Case("of a crowd most need not stand by", [CROWD, known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0, at=26 - NOW % 27), three),
+        Case("of a crowd some stand by", [crowd(), known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0, at=-NOW % 27), three),
+        Case("of a crowd most need not stand by", [crowd(), known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0, at=(20 - NOW) % 27), three),
         Case("an unknown process withdraws", [], withdraw()),
         Case("a process withdraws", [known(ME, OTHER), busy(ME, OTHER), observing(me=9, other=9), asked], withdraw()),
         Case("an unknown process is not forgotten", [], withdraw(1)),
@@ -119,7 +122,6 @@ def cases_of_looks_for_holders() -> list[Case]:
 
     asked = raw("RPUSH", f"holder:{OTHER}", 1)
     two = [known(ME, OTHER, THIRD), observing(other=SECOND, third=SECOND + 100_000)]
-    crowd = [CROWD, *two]
     return [
         Case("nobody is to be looked for", [], look(), subscribed(ME)),
         Case("nobody is to be looked for any more", [observing(me=SECOND)], look(), subscribed(ME)),
@@ -128,24 +130,27 @@ def cases_of_looks_for_holders() -> list[Case]:
         Case("a process lives that another server has seen", *of(known(ME), known(OTHER, server="x"), others=(OTHER,))),
         Case("a process lives of which there is no record", *of(known(ME), others=(OTHER,))),
         Case("a process of the same parent lives", [known(ME, BROTHER), busy(BROTHER)], look(), subscribed(ME, BROTHER)),
-        Case("a process is missed that this server never saw", *of(known(ME), known(OTHER, server="x"))),
+        Case("a process is missed that this server never saw", *of(known(ME), known(OTHER, server="x"), at=MINUTE)),
         Case("a process is missed that this server never saw, for a minute", *of(known(ME), known(OTHER, server="x"), at=MINUTE + 1)),
         Case("a process is missed for the first time", *of(known(ME, OTHER))),
         Case("a process is missed again at once", *of(known(ME), known(OTHER, misses=1, last=SECOND - 299_999))),
         Case("a process is missed for the second time", *of(known(ME), known(OTHER, misses=1, last=SECOND - 300_000))),
+        Case("a process is missed for the second time, and an old question is there", *of(known(ME), known(OTHER, misses=1), asked)),
+        Case("a process is missed of which there is no record", *of(known(ME))),
         Case("a process is missed for the second time, by a clock set back", *of(known(ME), known(OTHER, misses=1, last=2 * SECOND))),
         Case("a process is absent", *of(known(ME), known(OTHER, misses=2, first=5, last=100), asked)),
         Case("a process is absent still", *of(known(ME), known(OTHER, misses=3, first=5, last=100), asked)),
         Case("a process has answered", *of(known(ME), known(OTHER, misses=2, first=5, last=100))),
         Case("one of two processes is missed", [known(ME, OTHER, THIRD), busy(OTHER, THIRD)], look(), subscribed(ME, THIRD)),
         Case("two others look", *of(*two, others=(OTHER, THIRD))),
-        Case("two others look, one is nearly late", *of(known(ME), observing(other=SECOND - 100_000, third=SECOND), others=(OTHER, THIRD))),
+        Case("two others look, one is nearly late", *of(known(ME), observing(other=SECOND - 300_000, third=SECOND + 700_000), others=(OTHER, THIRD))),
         Case("two others look, one is late", *of(known(ME), observing(other=SECOND - 300_001, third=SECOND), others=(OTHER, THIRD))),
         Case("two others look, one promises too much", *of(known(ME), observing(other=SECOND + 700_001, third=SECOND), others=(OTHER, THIRD))),
         Case("two others look, one is dead", *of(*two, others=(OTHER,))),
         Case("the caller and another look", *of(known(ME), observing(me=SECOND, other=SECOND), others=(OTHER,))),
-        Case("one of a crowd stands by", *of(*crowd, at=SECOND + 1, others=(OTHER, THIRD))),
-        Case("one of a crowd need not stand by", *of(*crowd, others=(OTHER, THIRD))),
+        Case("one of a crowd stands by", *of(crowd(), *two, at=SECOND + 1, others=(OTHER, THIRD))),
+        Case("one of twenty stands by", *of(crowd(17), *two, others=(OTHER, THIRD))),
+        Case("one of a crowd need not stand by", *of(crowd(), *two, others=(OTHER, THIRD))),
     ]  # fmt: skip
 
 
@@ -157,6 +162,7 @@ def cases_of_partitions() -> list[Case]:
     return [
         Case("an unused topic is a plain one", [], find()),
         Case("an unused topic gets partitions", [], find(3)),
+        Case("an unused topic gets two partitions", [], find(2)),
         Case("an unused topic with a token gets partitions", [raw("RPUSH", "wake", 1)], find(3)),
         Case("a topic with jobs gets no partitions", [add("a")], find(3)),
         Case("a topic with settings gets no partitions", [settings(ttr=5)], find(3)),
