@@ -79,7 +79,7 @@ server that was started for tests (`tarry.testing.start_server`).
 | `keys`, `args` | of the call; the first argument is the clock |
 | `reply` | an integer, a string, `null`, or a list; an error is `{"error": "…"}`, without the ` script: …` that a server adds |
 | `after` | all keys that are there after the call |
-| `published` | if `subscribed` is there: for each message that the other connection gets the command, the channel and the message |
+| `published` | if `subscribed` is there: for each message that the other connection gets the command, the channel and the message; sorted by channel |
 
 A key is `{"hash": {field: value}}`, `{"zset": {member: score}}`, `{"list": [value, …]}` or `{"string": value}`; a score is the text that the server
 answers. If the key has an expiry, `"expires"` has its seconds, as `TTL` answers them: afterwards only of the call's own keys. In scripts

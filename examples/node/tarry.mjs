@@ -185,6 +185,7 @@ export async function runVectors(url) {
     if (lasting.length) found[keys[0]].field_expires = Object.fromEntries(lasting);
     if (names.length) await server.ask("DEL", ...names);
     await Promise.all(subscribed.flatMap((channel) => [other.ask("UNSUBSCRIBE", channel), other.ask("SUNSUBSCRIBE", channel)]));
+    other.published.sort(([, one], [, two]) => (one < two ? -1 : one > two ? 1 : 0));
     if (!isDeepStrictEqual([replies[called], found, other.published], [reply, after, published])) wrong.push(`${script}: ${name}`);
   }
   server.socket.end();

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import redis
@@ -91,6 +92,7 @@ class Server:
         for kind, *told in self._tell_other("UNSUBSCRIBE", names):
             if kind in ("message", "smessage"):
                 found.append(["PUBLISH" if kind == "message" else "SPUBLISH", *told])
+        found.sort(key=itemgetter(1))  # several channels have no order
 
     def _tell_other(self, verb: str, channels: Sequence[bytes]) -> list[Any]:
         """What the connection that subscribes hears until all are subscribed or not."""

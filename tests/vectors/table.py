@@ -327,14 +327,14 @@ def cases_of_settled() -> list[Case]:
         Case("a job is finished in a full topic", [ONE_AT_A_TIME, add(*"ab"), pop()], finish("a")),
         Case("a job is finished in a topic that is not full", [limits(concurrency=5), add(*"ab"), pop()], finish("a")),
         Case("a missed holder finishes", [add("a"), pop(), MISSED], finish("a")),
-        Case("a topic keeps its finished job", [KEEPS, add("a"), pop()], finish("a", result="j7")),
-        Case("a topic keeps its finished jobs", [KEEPS, add(*"ab"), pop(2)], finish("a", "b", result="n")),
-        Case("a finished job of a second attempt is kept", [KEEPS, add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2)),
-        Case("a task keeps its job", [add("a"), pop()], finish("a", result=f"{HOUR}xno result")),
-        Case("a task keeps nothing", [KEEPS, add("a"), pop()], finish("a", result="0n")),
-        Case("a result that cannot be read", [KEEPS, add("a"), pop()], finish("a", result="?")),
-        Case("a large record is not kept", [KEEPS, add("a", stored=LARGE), pop()], finish("a", result="j" + "1" * 65_537)),
-        Case("history that is over is swept", [KEEPS, add(*"ab"), pop(2, ttr=3 * HOUR), finish("a")], finish("b", at=2 * HOUR)),
+        Case("a topic keeps its finished job", [KEEPS, add("a"), pop()], finish("a", result="j7"), ["finished"]),
+        Case("a topic keeps its finished jobs", [KEEPS, add(*"ab"), pop(2)], finish("a", "b", result="n"), ["finished"]),
+        Case("a finished job of a second attempt is kept", [KEEPS, add("a"), pop(), release("a", at=1), pop(at=2)], finish("a", receipt=2), ["finished"]),
+        Case("a task keeps its job", [add("a"), pop()], finish("a", result=f"{HOUR}xno result"), ["finished"]),
+        Case("a task keeps nothing", [KEEPS, add("a"), pop()], finish("a", result="0n"), ["finished"]),
+        Case("a result that cannot be read", [KEEPS, add("a"), pop()], finish("a", result="?"), ["finished"]),
+        Case("a large record is not kept", [KEEPS, add("a", stored=LARGE), pop()], finish("a", result="j" + "1" * 65_537), ["finished"]),
+        Case("history that is over is swept", [KEEPS, add(*"ab"), pop(2, ttr=3 * HOUR), finish("a")], finish("b", at=2 * HOUR), ["finished"]),
         Case("a finish is repeated that was done", [add("a"), pop(), finish("a")], finish("a", replay=1)),
         Case("a finish is repeated that was not done", [add("a"), pop()], finish("a", replay=1)),
         Case("a finish is repeated after the TTR", [add("a"), pop(ttr=SECOND), pop(at=2 * SECOND, ttr=1)], finish("a", replay=1, at=3 * SECOND)),
@@ -533,16 +533,16 @@ def cases_of_locks() -> list[Case]:
     for state, before in states.items():
         cases += [
             Case(f"a lock is read: {state}", before, step("locks/read")),
-            Case(f"any holder's lock is released: {state}", before, step("locks/force_release", 1)),
+            Case(f"any holder's lock is released: {state}", before, step("locks/force_release", 1), ["channel"]),
         ]
         if "key is a" not in state:
             cases += [
                 Case(f"a lock is acquired: {state}", before, acquire(at=SECOND)),
                 Case(f"a lock is acquired again: {state}", before, acquire(depth=2, at=SECOND)),
                 Case(f"a lock is renewed: {state}", before, step("locks/renew", me, 60_000)),
-                Case(f"a lock is released: {state}", before, step("locks/release", me, 0, 0, 0)),
-                Case(f"a lock is released, repeated: {state}", before, step("locks/release", me, 0, 1, 1)),
-                Case(f"one hold is released: {state}", before, step("locks/release", me, 1, 0, 0)),
+                Case(f"a lock is released: {state}", before, step("locks/release", me, 0, 0, 0), ["channel"]),
+                Case(f"a lock is released, repeated: {state}", before, step("locks/release", me, 0, 1, 1), ["channel"]),
+                Case(f"one hold is released: {state}", before, step("locks/release", me, 1, 0, 0), ["channel"]),
             ]
     return [
         *cases,

@@ -64,7 +64,7 @@ def cases_of_views() -> list[Case]:
         return step("topic/stats", MINUTE, at=at)
 
     now = [
-        limits(n=10, span=SECOND, burst=1, concurrency=1),
+        limits(n=10, span=SECOND, burst=1),
         settings(spent=f"{NOW} 0", paused=NOW),
         *(raw("ZADD", place, NOW, place) for place in ("due", "retrying", "finished", "dead")),
         raw("ZADD", "reserved", NOW + 1, "reserved"),

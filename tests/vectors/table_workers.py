@@ -94,6 +94,7 @@ def cases_of_holders() -> list[Case]:
         Case("a second busy process calls one that died busy", [known(OTHER), busy(OTHER)], announce(), me),
         Case("the first busy process calls all others", [known(OTHER, THIRD, "e:1:q"), observing(other=9, third=9)], announce(), [*three, *subscribed("e:1:q")]),
         Case("the first busy process finds one that died idle", [known(OTHER, THIRD, "e:1:q"), observing(other=9, third=9)], announce(), three),
+        Case("a busy process that says it again calls nobody", [known(ME, OTHER, THIRD), busy(ME), observing(other=9, third=9)], announce(at=5), three),
         Case("a process looks for another's jobs", [known(OTHER), busy(OTHER)], announce(0), both),
         Case("a process stands by while two look", [known(OTHER, THIRD), busy(OTHER), observing(other=9, third=9)], announce(0), three),
         Case("a process stands by while its brother looks", [known(OTHER, BROTHER), busy(OTHER), observing(brother=9)], announce(0), subscribed(ME, BROTHER, OTHER)),
