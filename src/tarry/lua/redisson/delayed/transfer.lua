@@ -30,15 +30,15 @@ local function places_hold()
   return at(ARGV[FIRST]) == due[1] and at(ARGV[FIRST + given - 1]) == due[given]  -- nobody else is due among them
 end
 
--- The payload that goes to `ready` for one element, or nothing and the reason.
-local payloads, poisoned, bytes = {}, 0, 0
+-- Notes the payload that goes to `ready` for one element, or that it is unreadable. Nothing is written yet: the first write is a
+-- removal, so that a full memory refuses none.
+local payloads, unreadable, bytes = {}, {}, 0
 local function take(element)
   local payload, reason = read_element(element)
   if payload then
     payloads[#payloads + 1] = payload
   else
-    add_poison(element, redis.call('ZSCORE', timeouts, element), reason)
-    poisoned = poisoned + 1
+    unreadable[#unreadable + 1] = {element, redis.call('ZSCORE', timeouts, element), reason}
   end
   bytes = bytes + #element
 end
@@ -50,9 +50,9 @@ local function take_by_places()
     if bytes >= MOST_BYTES then most = i - 1 break end
     take(due[i])
   end
+  redis.call('ZREM', timeouts, unpack(due, 1, most))
   for i = 1, most do redis.call('LSET', order, ARGV[FIRST + i - 1], MARK) end
   redis.call('LREM', order, most, MARK)
-  redis.call('ZREM', timeouts, unpack(due, 1, most))
   return most
 end
 
@@ -69,6 +69,7 @@ end
 
 local positions_valid = places_hold()
 local taken = positions_valid and take_by_places() or take_one_by_one()
+for _, found in ipairs(unreadable) do add_poison(unpack(found)) end
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 local learnt = store_seen_format()
 
@@ -78,7 +79,7 @@ local next_due = math.max(head and head * 1000 or now + ROUND, now)
 local alarm, seat = take_seat(movers, next_due, waiter, keeps_running == '1', INTERVALS, function()
   redis.pcall('PUBLISH', movers, 'a seat is free')
 end)
-local answers = {learnt, now, alarm - now, seat, left, #payloads, poisoned, positions_valid and 1 or 0, {}, {}}
+local answers = {learnt, now, alarm - now, seat, left, #payloads, #unreadable, positions_valid and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = positions_valid and final - taken or redis.call('LLEN', order) - 1
   answers[9] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
