@@ -58,3 +58,14 @@ def test_eviction_works(full: tuple[Any, Clock]) -> None:
     cache, clock = full
     clock.advance(5)
     assert cache.evict() == 20
+
+
+def test_a_sum_is_refused_for_the_memory_not_for_the_number(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server()
+    with TestClient(running.url, Clock()) as client:
+        cache = client.map_cache("m", codec="string", backend="native")
+        cache.put("n", "41")
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(Unavailable, match="memory is full"):
+            cache.add_and_get("n", 1)
+        assert cache.get("n") == "41"

@@ -8,6 +8,7 @@ local WHOLE = '^-?%d+$'
 local whole = string.find(redis.call('HGET', entries, key) or '0', WHOLE) and string.find(delta, WHOLE)
 local done = redis.pcall(whole and 'HINCRBY' or 'HINCRBYFLOAT', entries, key, delta)
 if type(done) == 'table' and done.err then
+  if string.sub(done.err, 1, 4) ~= 'ERR ' then return done end  -- no fault of the number: the memory is full, say
   return redis.error_reply('NUMBER the entry is not a number, or the sum does not fit 64 bits')
 end
 if redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
