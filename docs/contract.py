@@ -19,13 +19,16 @@ KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
 ITEM = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i", re.M)
 ERROR = re.compile(r"error_reply\('([A-Z]+ [^']*)'(?: \.\. ([\w.]+))?")
-CALL = re.compile(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)")
+CALL = re.compile(r"redis\.p?call\((?:[^',]* and '([A-Z]+)' or )?'([A-Z]+)', ([\w\[\]]+)([\w, ]*)")
+COMMENT = re.compile(r"--[^\n]*")
+FUNCTION = re.compile(r"^local function (\w+)\([^\n]*\n(?:(?: [^\n]*)?\n)*?end\n", re.M)
 READING = {
     "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HPTTL", "HRANDFIELD", "HSCAN", "HSTRLEN", "INFO", "LINDEX", "LLEN", "LPOS", "LRANGE",
     "PTTL", "PUBSUB", "STRLEN", "TIME", "TYPE", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
 }  # fmt: skip
 """Commands that change nothing."""
 PUBLISHING = {"PUBLISH", "SPUBLISH"}
+OF_MANY_KEYS = {"DEL", "MSET", "UNLINK"}
 OPENING = """\
 # The contract of the scripts
 
@@ -156,9 +159,11 @@ def _section(name: str) -> str:
     if item := names(ITEM, text):
         rows.append("- each item:" + "".join(f"\n  - `{one}`: {meaning(name, one)}" for one in item))
     source = told.source.decode()
-    rows.append(f"- errors: {_listed(dict.fromkeys(_errors(source))) or 'none of its own'}")
-    rows.append(f"- writes: {'; '.join(_writes(source)) or 'nothing'}{' (read-only)' if told.read_only else ''}")
-    if published := [key for command, key in CALL.findall(source) if command in PUBLISHING]:
+    written = writes(source)
+    rows.append(f"- errors: {_listed(dict.fromkeys(errors(source))) or 'none of its own'}")
+    each = "; ".join(f"`{key}` {', '.join(commands)}" for key, commands in written.items())
+    rows.append(f"- writes: {each or 'nothing'}{' (read-only)' if told.read_only else ''}")
+    if published := [key for command, key in _calls(source) if command in PUBLISHING]:
         rows.append(f"- publishes: {_listed(dict.fromkeys(published))}")
     return "\n".join(rows) + "\n"
 
@@ -171,16 +176,36 @@ def _listed(found: object) -> str:
     return ", ".join(f"`{one}`" for one in found) if isinstance(found, (list, dict)) else ""
 
 
-def _errors(source: str) -> Iterator[str]:
+def errors(source: str) -> Iterator[str]:
+    """What a script can refuse, as it begins."""
     for said, more in ERROR.findall(source):
         if not said.startswith("CLOCK "):  # every script's, and told above
             yield said.strip() + (" …" if more else "")
 
 
-def _writes(source: str) -> Iterator[str]:
+def writes(source: str) -> dict[str, list[str]]:
+    """The commands that can change each key of a script."""
     by_key: dict[str, dict[str, None]] = {}
-    for command, key in CALL.findall(source):
+    for command, key in _calls(source):
         if command not in READING | PUBLISHING:
             by_key.setdefault(key, {})[command] = None
-    for key, commands in by_key.items():
-        yield f"`{key}` {', '.join(commands)}"
+    return {key: list(commands) for key, commands in by_key.items()}
+
+
+def _calls(source: str) -> Iterator[tuple[str, str]]:
+    """Each command with its key, in functions that the script calls."""
+    keys = names(KEYS, source)
+    for one, other, key, more in CALL.findall(_called(source)):
+        for command in filter(None, (one, other)):
+            yield command, key if key in keys or not keys else "a key"
+            if command in OF_MANY_KEYS:
+                yield from ((command, further) for further in more.split(", ") if further in keys)
+
+
+def _called(source: str) -> str:
+    """Without comments, and without functions that nobody calls."""
+    text = COMMENT.sub("", source)
+    while unused := [found[0] for found in FUNCTION.finditer(text) if len(re.findall(rf"\b{found[1]}\b", text)) == 1]:
+        for one in unused:
+            text = text.replace(one, "")
+    return text

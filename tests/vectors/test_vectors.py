@@ -88,3 +88,17 @@ def test_a_vector_is_on_an_empty_and_on_a_prepared_server() -> None:
         assert {bool(one["before"]) for one in of(script)} == {True, False}
         names = [one["name"] for one in of(script)]
         assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_contract_has_the_errors_and_the_changed_keys(script: str) -> None:
+    source = contract.scripts()[script].source.decode()
+    errors = {"WRONGTYPE", *(said.split()[0] for said in contract.errors(source))}
+    keys = contract.writes(source)
+    for vector in of(script):
+        if isinstance(vector["reply"], dict):
+            assert vector["reply"]["error"].split()[0] in errors, vector["name"]
+        before, after = vector["before"], vector["after"]
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        parts = {key.rpartition("}:")[2] for key in changed & set(vector["keys"])}
+        assert parts <= keys.keys() or "a key" in keys, vector["name"]

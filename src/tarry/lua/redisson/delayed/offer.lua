@@ -18,11 +18,13 @@ local function format_at(place)
   return payload and found
 end
 
--- The format, and how it is known; or nothing, and the refusal.
+-- The format, and how it is known; or nothing, and the error.
 local function choose()
   local known, how = parse_format(stored)
-  if known and known ~= NEW and known ~= OLD then return nil, 'NEWER format of the queue ' .. ready end
-  local function refuse(why, other) return nil, string.format('FORMAT %s %s %s', why, other, ready) end
+  if known and known ~= NEW and known ~= OLD then return nil, redis.error_reply('NEWER format of the queue ' .. ready) end
+  local function refuse(why, other)
+    return nil, redis.error_reply('FORMAT ' .. string.format('%s %s %s', why, other, ready))
+  end
   if how == SET then
     if given ~= '' and given ~= known then return refuse('remembered', known) end
     return known, SET
@@ -47,7 +49,7 @@ local chosen = written_as()
 if not chosen then
   local how
   chosen, how = choose()
-  if not chosen then return redis.error_reply(how) end
+  if not chosen then return how end
   local known = chosen .. ' ' .. how
   if known ~= stored then redis.call('SET', format, known) end
 end
