@@ -1,7 +1,8 @@
 local options = unpack(KEYS)
 local clock, size, mode, if_not_set = unpack(ARGV)
 --
--- Sets the maximum size (0: none) and the mode, LRU or LFU; or only if none is set. Answers 1 if it holds now.
+-- Sets the maximum size (0: none) and the mode, LRU or LFU; or only if none is set. Answers 1; or -1 if the same was set already, 0 if
+-- another was.
 -- include clock
 
 if if_not_set == '1' then

@@ -2,7 +2,7 @@ local entries, timeouts, idles, accesses, options, created, updated, removed, ex
 local clock, sharded, cursor, limit = unpack(ARGV)
 --
 -- Makes an existing map obey its maximum size: a page of its entries is noted as never used, unless it is known better; after
--- the last page, entries over the size are removed. Answers the next cursor, and how many are over.
+-- the last page, entries over the size are removed. Answers the next cursor (0: there is no maximum), and how many are over.
 -- include clock redisson/entry redisson/event redisson/expire_entries redisson/max_size
 
 read_options()
