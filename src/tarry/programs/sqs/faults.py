@@ -66,13 +66,14 @@ def bad_handle_of_entry(handle: str) -> SqsError:
     return SqsError("ReceiptHandleIsInvalid", told)
 
 
-def too_long(action: str, size: int, most: int) -> SqsError:
-    """Of at least so many bytes, where an operation takes less."""
+def too_long(action: str, size: int, most: int, *, is_counted: bool = True) -> SqsError:
+    """Of so many bytes, or more if it is not counted to its end, where an operation takes less."""
     if action == "SendMessage":
         told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
         return SqsError("InvalidParameterValue", told)
     if action == "SendMessageBatch":
-        told = f"Batch requests cannot be longer than {most} bytes. You have sent at least {size} bytes."
+        sent = f"{size}" if is_counted else f"at least {size}"
+        told = f"Batch requests cannot be longer than {most} bytes. You have sent {sent} bytes."
         return SqsError("BatchRequestTooLong", told)
     return SqsError("RequestEntityTooLarge", f"The request has more than {most} bytes of messages.", 413)
 

@@ -71,7 +71,7 @@ class Steps:
 def check_decoded(size: int, action: str = "") -> None:
     """Raises ``SqsError`` for more than a request may have: AWS's own where it sends messages."""
     if size > MOST_DECODED:
-        raise too_long(action, size, MOST_BYTES)
+        raise too_long(action, size, MOST_BYTES, is_counted=False)
 
 
 async def count(body: bytes, byte: bytes) -> int:
