@@ -415,3 +415,21 @@ def test_the_bodies_of_one_answer_are_limited(api: Api) -> None:
         400,
         "ids: the bodies of these jobs have more than 64 MiB; ask for fewer at a time.",
     )
+
+
+def test_few_jobs_are_read_at_a_time_however_small_the_first_ones_are(
+    running_service: RunningService, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of the others is not known before they are read."""
+    api.post(MANY + "/add", {"jobs": [{"body": number, "id": str(number)} for number in range(200)]})
+    topic, sizes = type(running_service.app.clients.topic(api.namespace, "orders")), list[int]()
+    get_many = topic.get_many
+
+    async def counting(self: Any, ids: Any) -> Any:
+        sizes.append(len(ids))
+        return await get_many(self, ids)
+
+    monkeypatch.setattr(topic, "get_many", counting)
+    found = api.post(MANY + "/get", {"ids": [str(number) for number in range(200)]})["jobs"]
+    assert [job["id"] for job in found] == [str(number) for number in range(200)]
+    assert max(sizes) == 64

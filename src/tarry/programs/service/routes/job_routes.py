@@ -41,8 +41,8 @@ _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 MOST_BYTES = 64 << 20
 """The bodies of the jobs in one answer have at most so many bytes, also of a job that is asked for several times."""
-READ_FIRST, STEP_BYTES = 16, 4 << 20
-"""So many jobs are read first, and then as many as have about so many bytes."""
+READ_FIRST, STEP_BYTES, MOST_READ = 16, 4 << 20, 64
+"""So many jobs are read first, then as many as have about so many bytes if they are of one size, and at most so many: they may be larger."""
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is foreign content: no browser may run it in the origin of this service."""
 
@@ -217,7 +217,7 @@ async def get_many(request: ServiceRequest) -> list[JobInfo[bodies.Body] | None]
             raise BadInput(
                 f"ids: the bodies of these jobs have more than {MOST_BYTES >> 20} MiB; ask for fewer at a time."
             )
-        step = max(STEP_BYTES * len(found) // max(size, 1), READ_FIRST)
+        step = min(max(STEP_BYTES * len(found) // max(size, 1), READ_FIRST), MOST_READ)
     return [found[id] for id in request.payload.ids]
 
 
