@@ -297,6 +297,8 @@ def test_a_token_bucket_holds_one_second_of_calls() -> None:
         {"origin": "", "host": "127.0.0.1"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "Cross-Site"},
+        {"sec-fetch-site": ""},
         {"host": "evil.example:7070"},
         {"host": "localhost.evil.example"},
         {"host": "127.0.0.1.evil.example"},

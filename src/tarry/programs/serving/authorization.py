@@ -341,7 +341,7 @@ class Authorizer:
         origin = None if b"origin" not in headers else headers[b"origin"].decode("latin-1")
         if origin in self.settings.allowed_origins:
             return
-        if b"sec-fetch-site" in headers and headers[b"sec-fetch-site"] in (b"cross-site", b"same-site"):
+        if b"sec-fetch-site" in headers and headers[b"sec-fetch-site"] not in (b"same-origin", b"none"):
             raise Forbidden(OTHER_ORIGIN)
         if origin is not None:
             tls = knows_tls(scope.get("scheme", "http"), headers.get(b"x-forwarded-proto", b"").decode("latin-1"))
