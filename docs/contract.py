@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -69,7 +68,7 @@ same data. A record may get further flags; a reader that does not know one leave
 VECTORS = """\
 ## The vectors
 
-The files in `vectors` beside this page have a line of JSON for each call. Every string in it, names of keys included, stands for bytes:
+The files in `vectors` beside this page have calls of every script, a line of JSON for each. Every string in it, names of keys included, stands for bytes:
 each character is one byte, U+0000 to U+00FF. Ids, moments and random words are given, so a call comes out the same each time. It needs an empty
 server that was started for tests (`tarry.testing.start_server`).
 
@@ -91,10 +90,7 @@ scripts need Valkey 9 or Redis 7.4. Make the keys, call, and ask for the seconds
 Where a script stores the server's own id, the `master_replid` of `INFO replication`, a vector has 40 zeros: put the id in their place. A vector's keys
 are all named like those of the topic `t` in the namespace `vectors`; a script of several topics gets two, and the second one's begin with `u:`.
 `node examples/node/tarry.mjs vectors URL` runs them all.
-
-Scripts with vectors: SCRIPTS.
 """
-VECTORS_OF = LUA / "vectors"
 
 
 @cache
@@ -135,9 +131,7 @@ def meaning(script: str, argument: str) -> str:
 def contract_page() -> str:
     """The page."""
     folders = dict.fromkeys(name.rpartition("/")[0] for name in scripts())
-    lines = [line for path in sorted(VECTORS_OF.iterdir()) for line in path.read_text("ascii").splitlines()]
-    with_vectors = dict.fromkeys(json.loads(line)["script"] for line in lines)
-    parts = [OPENING, VECTORS.replace("SCRIPTS", _listed(with_vectors))]
+    parts = [OPENING, VECTORS]
     for folder in folders:
         parts.append(f"## `{folder}`\n")
         parts += [_section(name) for name in scripts() if name.rpartition("/")[0] == folder]

@@ -79,8 +79,8 @@ def test_the_vectors_notice_a_planted_fault(server: Server, fault: Fault) -> Non
     assert next(calls.faults(server, of(fault.script), assemble), None) is not None
 
 
-def test_faults_are_planted_in_every_script_that_has_vectors() -> None:
-    assert sorted({fault.script for fault in FAULTS}) == SCRIPTS
+def test_every_script_has_vectors_and_planted_faults() -> None:
+    assert SCRIPTS == sorted(contract.scripts()) == sorted({fault.script for fault in FAULTS})
 
 
 def test_a_vector_is_on_an_empty_and_on_a_prepared_server() -> None:
