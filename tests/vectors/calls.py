@@ -51,6 +51,8 @@ class Outcome(NamedTuple):
 
     reply: Any
     """Of the last command."""
+    names: list[str]
+    """Of all keys that are there then."""
     expires: dict[str, int]
     """Of keys, in seconds."""
     field_expires: dict[str, dict[str, int]]
@@ -64,6 +66,7 @@ class Server:
         self._client = redis.Redis.from_url(url, protocol=2)
         self._id = str(self._client.info("replication")["master_replid"])
         self._other = self._client.connection_pool.get_connection()
+        self._loaded: set[str] = set()
 
     def __enter__(self) -> Server:
         return self
@@ -81,6 +84,14 @@ class Server:
             for command in commands:
                 both.execute_command(*(str(word).replace(SERVER_ID, self._id).encode("latin-1") for word in command))
             return [self._decoded(one) for one in both.execute(raise_on_error=False)]
+
+    def load(self, text: str) -> str:
+        """The hash of a script that the server has."""
+        sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+        if sha not in self._loaded:
+            self.ask("SCRIPT", "LOAD", text.encode().decode("latin-1"))
+            self._loaded.add(sha)
+        return sha
 
     @contextmanager
     def subscribed(self, channels: Sequence[str]) -> Iterator[list[list[str]]]:
@@ -118,25 +129,18 @@ def pairs(flat: Sequence[str]) -> dict[str, str]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-def command(server: Server, text: str, keys: Sequence[str], args: Sequence[str]) -> tuple[Any, ...]:
-    """That calls a script, which the server has then."""
-    sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
-    if server.ask("SCRIPT", "EXISTS", sha) != [1]:
-        server.ask("SCRIPT", "LOAD", text.encode().decode("latin-1"))
-    return ("EVALSHA", sha, len(keys), *keys, *args)
-
-
 def perform(server: Server, commands: Sequence[Sequence[Any]], keys: Sequence[str], fields: Sequence[str]) -> Outcome:
-    """All at one moment: the commands, and what they have set to expire, of the keys and of their fields."""
+    """All at one moment, on a server that is emptied first: the commands, and what expires then, of the keys and of their fields."""
     asked: list[tuple[Any, ...]] = [("TTL", one) for one in keys]
     if fields:
         asked += [("HTTL", one, "FIELDS", len(fields), *fields) for one in keys]
-    replies = server.ask_at_once([*commands, *asked], transaction=True)
+    _, *replies, names = server.ask_at_once([("FLUSHALL",), *commands, *asked, ("KEYS", "*")], transaction=True)
     seconds, of_fields = replies[len(commands) :][: len(keys)], replies[len(commands) + len(keys) :]
     for reply in replies[: len(commands) - 1]:
         assert not isinstance(reply, dict), reply
     return Outcome(
-        reply=replies[len(commands) - 1] if commands else None,
+        reply=replies[len(commands) - 1],
+        names=sorted(names),
         expires={one: left for one, left in zip(keys, seconds, strict=True) if left > 0},
         field_expires={
             one: found
@@ -175,11 +179,10 @@ READS = {
 
 def dump(server: Server, outcome: Outcome) -> dict[str, Any]:
     """All keys with their values."""
-    names = sorted(server.ask("KEYS", "*"))
-    kinds = server.ask_at_once([("TYPE", name) for name in names])
-    values = server.ask_at_once([READS[kind](name) for name, kind in zip(names, kinds, strict=True)])
+    kinds = server.ask_at_once([("TYPE", name) for name in outcome.names])
+    values = server.ask_at_once([READS[kind](name) for name, kind in zip(outcome.names, kinds, strict=True)])
     found: dict[str, Any] = {}
-    for name, kind, told in zip(names, kinds, values, strict=True):
+    for name, kind, told in zip(outcome.names, kinds, values, strict=True):
         kept = dict(sorted(pairs(told).items())) if kind == "hash" else pairs(told) if kind == "zset" else told
         found[name] = {kind: kept}
         if name in outcome.expires:
@@ -190,10 +193,10 @@ def dump(server: Server, outcome: Outcome) -> dict[str, Any]:
 
 
 def run(server: Server, vector: Vector, text: str) -> Outcome:
-    """Performs the call of a vector on an empty server."""
+    """Performs the call of a vector."""
     before, keys, args = vector["before"], vector["keys"], vector["args"]
     fields = [*args, *before.get(keys[0], {}).get("hash", {})] if has_fields_that_expire(vector["script"]) else []
-    return perform(server, [*loading(before), command(server, text, keys, args)], keys, fields)
+    return perform(server, [*loading(before), ("EVALSHA", server.load(text), len(keys), *keys, *args)], keys, fields)
 
 
 def has_fields_that_expire(script: str) -> bool:
@@ -201,14 +204,11 @@ def has_fields_that_expire(script: str) -> bool:
 
 
 def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled) -> dict[str, Any]:
-    """Performs the call of a vector on an empty server; returns what it answers and leaves. It leaves the server empty."""
-    try:
-        with server.subscribed(vector.get("subscribed", ())) as published:
-            outcome = run(server, vector, assemble(vector["script"]))
-        found = {"reply": outcome.reply, "after": dump(server, outcome)}
-        return found | ({"published": published} if "subscribed" in vector else {})
-    finally:
-        server.ask("FLUSHALL")
+    """Performs the call of a vector; returns what it answers and leaves."""
+    with server.subscribed(vector.get("subscribed", ())) as published:
+        outcome = run(server, vector, assemble(vector["script"]))
+    found = {"reply": outcome.reply, "after": dump(server, outcome)}
+    return found | ({"published": published} if "subscribed" in vector else {})
 
 
 def faults(server: Server, vectors: Sequence[Vector], assemble: Assemble = sources.assembled) -> Iterator[str]:
@@ -226,7 +226,7 @@ def made(server: Server, case: Case) -> Vector:
         if script:
             own = keys_of(script, more)
             keys |= dict.fromkeys(own)
-            commands.append(command(server, sources.assembled(script), own, args))
+            commands.append(("EVALSHA", server.load(sources.assembled(script)), len(own), *own, *args))
         else:
             keys[args[1]] = None
             commands.append(args)
@@ -241,7 +241,6 @@ def made(server: Server, case: Case) -> Vector:
         "keys": keys_of(script, more),
         "args": list(args),
     }
-    server.ask("FLUSHALL")
     return vector | take(server, vector)
 
 
