@@ -23,7 +23,7 @@ local paused, _, opens_at, full = handout_limits()
 local why, wait = false, now
 if ready + over > 0 then
   if opens_at > wait then why, wait = 'rate', opens_at end
-  if full and over == 0 then
+  if full then
     local back = tonumber(first_of(reserved, '-inf'))
     if back > wait then why, wait = 'concurrency', back end
   end
