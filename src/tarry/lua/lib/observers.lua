@@ -121,7 +121,7 @@ end
 -- that was not among them before.
 local function fill_seats(first, second, caller, calls_all)
   local seats, taken = taken_seats(), {}
-  if not first or #seats >= 2 and not calls_all then return false end
+  if not first then return false end
   for _, name in ipairs(seats) do taken[group_of(name)] = true end
   local missing, has_caller = 2 - #seats, false
   local function is_wanted(name) return missing > 0 and not taken[group_of(name)] and is_of_use(name, first, second) end
@@ -135,7 +135,7 @@ local function fill_seats(first, second, caller, calls_all)
   end
   for _, name in ipairs((missing > 0 or calls_all) and redis.call('HRANDFIELD', holders, CANDIDATES) or {}) do
     local wanted = is_wanted(name)
-    if (wanted or calls_all and name ~= caller and is_of_use(name, first, second)) and call(name) and wanted then seat(name) end
+    if (wanted or calls_all and is_of_use(name, first, second)) and call(name) and wanted then seat(name) end
   end
   return has_caller
 end
