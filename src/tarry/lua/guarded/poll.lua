@@ -3,8 +3,8 @@ local clock, unit, limit, bound, who, nonce, is_replay = unpack(ARGV)
 --
 -- Takes up to `limit` due items, the first due first; the last batch of each caller is kept for a minute, in case its answer is
 -- lost. `bound`, if not empty: if the first is later than so many µs, nothing is taken.
--- Answers: now in µs, the next due time in units (-1: none), how late the first is if that is too late (else -1), then for each
--- item: member, due time in units.
+-- Answers: now in µs, the next due time in units (-1: none, or a repeated call), how late the first is if that is too late (else -1),
+-- then for each item: member, due time in units.
 -- include clock
 
 local MOST_BYTES, KEPT_S = 4000000, 60
