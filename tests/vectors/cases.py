@@ -23,6 +23,7 @@ CASES: list[Case] = [
     *table.cases_beside(),
     *table.cases_of_locks(),
     *table.cases_in_situations(),
+    *table_views.cases_of_partitioned(),
     *table_views.cases_of_views(),
     *table_views.cases_of_pages(),
     *table_views.cases_of_checks(),

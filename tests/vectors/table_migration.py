@@ -7,7 +7,8 @@ from typing import Any
 
 from vectors.calls import Case, Step
 from vectors.table import HOUR, NOW, SECOND, TWO_SEATS, USUAL, add, bury, delete, pop, raw, release, step, value
-from vectors.table_schedules import EVERY_HOUR, NEWER, PARTITIONED, damaged, declare, packed, put, set_state
+from vectors.table_schedules import EVERY_HOUR, NEWER, damaged, declare, packed, put, set_state
+from vectors.table_views import PARTITIONED
 
 NONCE = "s@d t"
 """From a topic of the name s to the topic t of the name d."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from vectors.calls import Case, Step
 from vectors.table import HOUR, NOW, PAUSED, SEAT, SECOND, TWO_SEATS, add, raw, settings, step, value
+from vectors.table_views import MINUTE, PARTITIONED
 
-MINUTE = 60 * SECOND
 EVERY_MINUTE, EVERY_HOUR = '{"every_us":60000000}', '{"every_us":3600000000}'
 JOB = "\x08nonce.1"
 """The head and body of a job: so short that a hash of plans keeps its order."""
@@ -46,7 +46,6 @@ def damaged(plan: str = "short") -> list[Step]:
 
 
 NEWER = damaged(packed(format=2))
-PARTITIONED = [raw("SET", "meta", 3), raw("SET", "jobs", 3)]
 STATES: dict[str, list[Step]] = {
     "it is new": [],
     "it is there": [put("s")],

@@ -48,6 +48,7 @@ BOTH_MISSED = raw(
     ),
 )
 """Marks of two holders: when each was set, the absence that it is about, the last receipt. In which order both are written is not certain."""
+PARTITIONED = [raw("SET", "meta", 3), raw("SET", "jobs", 3)]
 EVERYWHERE = [
     add("dead", at=-9),
     pop(at=-9),
@@ -64,6 +65,22 @@ EVERYWHERE = [
 ]
 """A job in each place."""
 FINISHED = [KEEPS, add(*"abc"), pop(3), finish("a", "b"), finish("c", result=f"{MINUTE}j7")]
+
+
+def cases_of_partitioned() -> list[Case]:
+    """A topic has been given partitions since the caller asked."""
+    calls = {
+        "topic/check": ("jobs", 0, 10),
+        "topic/due_soon": (HOUR, 10),
+        "topic/histogram": (0, SECOND, 3),
+        "topic/list": ("due", "", "", "", "", 10),
+        "topic/purge": ("all", "", 10),
+        "topic/release_holder": ("w", 1, "", "", "", "", 0, 10),
+        "topic/stats": (MINUTE,),
+        "topic/throughput": (),
+        "topic/touch_holder": ("w", HOUR, 0, 10),
+    }
+    return [Case("a topic with partitions", PARTITIONED, step(script, *args)) for script, args in calls.items()]
 
 
 def cases_of_views() -> list[Case]:

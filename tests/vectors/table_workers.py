@@ -6,8 +6,8 @@ from typing import Any
 
 from vectors.calls import SERVER_ID, Case, Step, key
 from vectors.table import NOW, SECOND, add, raw, settings, step
+from vectors.table_views import MINUTE
 
-MINUTE = 60 * SECOND
 CHANNELS = key("holder:")
 ME, BROTHER, OTHER, THIRD = "h:1:x", "h:2:x", "g:1:y", "f:1:z"
 """Processes; a brother is of the same parent."""
