@@ -128,6 +128,7 @@ PAUSED = settings(paused=NOW + HOUR)
 ONE_AT_A_TIME = limits(concurrency=1)
 TEN_A_SECOND = limits(n=10, span=SECOND, burst=1)
 KEEPS = raw("HSET", "meta", "keep_finished", HOUR)
+SIXTEEN = "abcdefghijklmnop"
 SEAT = raw("ZADD", "watch", NOW + SECOND, "v")
 TWO_SEATS = raw("ZADD", "watch", NOW, "v", NOW + 100, "w")
 MISSED = raw("HSET", "meta", "missed", "\x81\xa1w\x94\xcb" + struct.pack(">d", NOW).decode("latin-1") + "\xa11\x00\xc2")
@@ -320,6 +321,14 @@ def cases_of_settled() -> list[Case]:
         Case("two jobs are finished", [add(*"ab"), pop(2)], finish("a", "b")),
         Case("ten jobs are finished", [add(*"abcdefghij"), pop(10)], finish(*"abcdefghij")),
         Case("ten jobs are finished, one is over", [add(*"abcdefghi"), pop(9), add("j"), pop(ttr=SECOND // 2, at=1)], finish(*"abcdefghi")),
+        Case("sixteen jobs are finished", [add(*SIXTEEN), pop(16)], finish(*SIXTEEN)),
+        Case("sixteen jobs are finished, of two pops", [add(*SIXTEEN), pop(8), pop(8, at=1)], finish(*SIXTEEN)),
+        Case("sixteen jobs are finished, one with another receipt", [add(*SIXTEEN), pop(16)], step("topic/finish", 0, *(one for id in SIXTEEN for one in (id, NOW + (id == "p"), "")), at=SECOND)),
+        Case("sixteen jobs are finished, one is over", [add(*SIXTEEN[1:]), add("a", stored=value(ttr_ms=500)), pop(16)], finish(*SIXTEEN)),
+        Case("sixteen jobs are finished, one was released", [add(*SIXTEEN), pop(16), release("p", counted=0, fault="", at=1)], finish(*SIXTEEN)),
+        Case("sixteen jobs are finished, one was released, and is dead", [limits(max_lateness=SECOND), add(*SIXTEEN), pop(16), release("p", counted=0, fault="", at=1), pop(at=9 * SECOND)], finish(*SIXTEEN, at=10 * SECOND)),
+        Case("sixteen jobs are finished beside a dead one", [add(*SIXTEEN), pop(16), add("q", at=1), pop(at=1), bury("q", receipt=1, at=2)], finish(*SIXTEEN)),
+        Case("sixteen jobs are finished, one of them twice", [add(*SIXTEEN), pop(16)], finish(*SIXTEEN, "p")),
         Case("a job is named twice", [add("a"), pop()], finish("a", "a")),
         Case("a job is named twice beside another reason", [add(*"ab"), pop()], finish("a", "a", "b")),
         Case("no job is finished", [], finish()),

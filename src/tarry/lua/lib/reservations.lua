@@ -1,10 +1,4 @@
 -- What is known of the jobs that are settled: their ids, runs, and the ends of their reservations.
 
-local ids, n = {}, 0
-for i = FIRST, #ARGV, STRIDE do
-  n = n + 1
-  ids[n] = ARGV[i]
-end
-if n == 0 then return {} end
-local known = redis.call('HMGET', runs, unpack(ids))
+-- include given_jobs
 local ends = redis.call('ZMSCORE', reserved, unpack(ids))
