@@ -41,6 +41,14 @@ def test_a_small_demo_loses_no_job(cli: Cli, client: tarry.Client) -> None:
     assert client.engine.run(_keys()) <= before, "it leaves nothing behind"
 
 
+def test_the_demo_imports_nothing_from_the_current_folder(valkey_url: str, tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('foreign code ran')")
+    command = [sys.executable, "-P", "-m", "tarry", "demo", "--jobs", "20", "--seconds", "1"]
+    environment = {**os.environ, "TARRY_URL": valkey_url}
+    done = subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert "none lost, none early" in done.stdout, done.stderr
+
+
 @pytest.mark.slow
 def test_the_whole_demo_loses_no_job(cli: Cli) -> None:
     found = all_went_well(cli("demo", "--json"), 1000)

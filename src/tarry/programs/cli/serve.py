@@ -291,7 +291,7 @@ async def _serve(
             if processes == 1:
                 return await http_server.serve(app, listener, server)
             await app.close()
-            command = [sys.executable, "-m", "tarry", *sys.argv[1:]]
+            command = [sys.executable, "-P", "-m", "tarry", *sys.argv[1:]]  # no module of the current folder
             await ServiceProcesses(command, processes, listener, settings.drain_s).run()
     finally:
         await app.close()

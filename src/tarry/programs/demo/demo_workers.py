@@ -48,7 +48,7 @@ class DemoWorker:
         ]
         with self._stderr.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tarry", *arguments],
+                [sys.executable, "-P", "-m", "tarry", *arguments],  # no module of the current folder
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
