@@ -141,6 +141,14 @@ INPUTS = [
     _refused("an unknown method", b"FOO /M/a HTTP/1.1\r\nHost: x\r\n\r\n", haproxy=(400, 200), nginx=(400, 200)),
     _refused("a path without its slash", b"GET M/a HTTP/1.1\r\nHost: x\r\n\r\n"),
     _refused("a path beyond ASCII", b"GET /M/\xc3\xa4 HTTP/1.1\r\nHost: x\r\n\r\n", nginx=(400, 200)),
+    _good("a whole URL as target", b"GET http://x/M/a HTTP/1.1\r\nHost: x\r\n\r\n"),
+    _good("a whole URL in capitals", b"GET HTTP://x/M/a HTTP/1.1\r\nHost: x\r\n\r\n"),
+    _refused(
+        "a target of another scheme",
+        b"GET hp://x/M/a HTTP/1.1\r\nHost: x\r\n\r\n",
+        haproxy=(400, 200),
+        nginx=(200, 200),
+    ),
     _refused("an authority with a bad port", b"GET http://a@y:99999/M/a HTTP/1.1\r\nHost: x\r\n\r\n"),
     _refused("a greeting of TLS", bytes.fromhex("16030100a5010000a10303") + b"\0" * 90),
     # ── versions

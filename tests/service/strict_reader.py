@@ -10,7 +10,7 @@ Requests = list[tuple[str, str, bytes | None]]
 _GOES_ON = (h11.DONE, h11.MIGHT_SWITCH_PROTOCOL)
 """The states after which the next request is read; a server that ignores an offer to switch reads on, too."""
 _FIRST_LINE = re.compile(rb"^([A-Z]+) +(\S+) +(HTTP/\d\.\d\r\n)")
-_AUTHORITY = re.compile(r"^https?://[^/?#]*")
+_AUTHORITY = re.compile(r"^https?://[^/?#]*", re.IGNORECASE)
 
 
 def requests_in(stream: bytes) -> Requests:
