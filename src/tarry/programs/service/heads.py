@@ -9,6 +9,8 @@ from tarry.programs.serving.problems import LongHead, UnknownTransferCoding, Unk
 
 LONGEST_HEAD = 64 << 10
 VERSIONS = ("1.1", "1.0")
+_SCHEMES = (b"http://", b"https://")
+"""Of a whole URL as target. The parser finds a path in one of any other scheme, too."""
 _DECIDING = frozenset({b"upgrade", b"transfer-encoding"})
 
 
@@ -22,12 +24,14 @@ def fault_of(
             hosts += 1
         elif name in _DECIDING:
             decides = True
-    if hosts == 1 and version == "1.1" and size <= LONGEST_HEAD and not upgrades and not decides:
+    if hosts == 1 and version == "1.1" and size <= LONGEST_HEAD and not upgrades and not decides and url[:1] == b"/":
         return None
     if size > LONGEST_HEAD and _size_of(url, headers) > LONGEST_HEAD:
         return LongHead()
     if version not in VERSIONS:
         return UnknownVersion(f"The request is of HTTP/{version}; this service speaks HTTP/1.1.")
+    if url[:1] != b"/" and url != b"*" and not url.lower().startswith(_SCHEMES):
+        return BadInput("request: its target begins with a slash, or with http:// or https://.")
     if upgrades or b"upgrade" in dict(headers):
         return BadInput("request: the protocol stays HTTP/1.1; leave out the line Upgrade.")
     if hosts > 1:
