@@ -42,7 +42,7 @@ def test_a_small_demo_loses_no_job(cli: Cli, client: tarry.Client) -> None:
 
 
 def test_the_demo_imports_nothing_from_the_current_folder(valkey_url: str, tmp_path: Path) -> None:
-    (tmp_path / "json.py").write_text("raise SystemExit('foreign code ran')")
+    (tmp_path / "json.py").write_text("raise ImportError('foreign code')")
     command = [sys.executable, "-P", "-m", "tarry", "demo", "--jobs", "20", "--seconds", "1"]
     environment = {**os.environ, "TARRY_URL": valkey_url}
     done = subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
