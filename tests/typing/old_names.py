@@ -1,9 +1,9 @@
-"""The names of decision 0089 that are gone: mypy refuses each use, or says that its comment is not needed; for
-basedpyright, which takes these comments, too, tests/names/test_old_names.py leaves them out.
+"""The names of decision 0089 that are gone: mypy and basedpyright refuse each use, or say that its comment is not needed.
 
 The classes and modules first, then attributes and methods, then arguments.
 """
 
+# pyright: reportUnnecessaryTypeIgnoreComment=error
 from __future__ import annotations
 
 from typing import Any
