@@ -1,4 +1,5 @@
-"""The ranges of the dependencies whose insides are used: the tests run on their newest end, and here the most telling ones on the oldest.
+"""The ranges of the dependencies whose insides are used: the tests run on their newest end, and in `make test-long` the most telling ones
+on the oldest. What changes most often, the server's inside, is looked at in each run, by name.
 
 The oldest versions are installed beside, into ``build/oldest``; only the first run needs a package index.
 """
@@ -17,6 +18,8 @@ from typing import NamedTuple
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from service.test_inside_uvicorn import OF_A_CYCLE, OF_THE_CONNECTION, OF_THE_FLOW, OF_THE_PARSER
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +46,26 @@ RANGES = [
 ]
 """By what knows their insides: tests/names/test_foreign_insides.py, and for uvicorn tests/service/test_inside_uvicorn.py."""
 BESIDE = "OLDEST_VERSIONS"
+INSIDES_OF_UVICORN = {
+    "HttpToolsProtocol": OF_THE_CONNECTION,
+    "RequestResponseCycle": OF_A_CYCLE,
+    "FlowControl": OF_THE_FLOW,
+    "httptools.HttpRequestParser": OF_THE_PARSER,
+}
+LOOK = """
+import importlib.metadata, inspect, json, re, sys
+from uvicorn.protocols.http import httptools_impl as module
+wanted = json.loads(sys.argv[1])
+for path, names in wanted.items():
+    found = module
+    for part in path.split("."):
+        found = getattr(found, part)
+    source = inspect.getsource(found) if path[0].isupper() else ""  # of C none
+    wanted[path] = [name for name in names if not hasattr(found, name) and not re.search(rf"self\\.{name}\\b.*=", source)]
+missing = [f"{path}.{name}" for path, names in wanted.items() for name in names]
+print(json.dumps([{name: importlib.metadata.version(name) for name in sys.argv[2:]}, missing]))
+"""
+"""Says which versions these are, and which names are missing: of a class, and of what its methods set."""
 
 
 def requirements() -> dict[str, Requirement]:
@@ -73,18 +96,32 @@ def test_the_newest_end_is_installed(name: str) -> None:
     )
 
 
-def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tuple[str, ...]) -> None:
-    versions = oldest(names)
-    wanted = [*(f"{name}=={version}" for name, version in versions.items()), *more]
+def installed_oldest(names: tuple[str, ...], more: tuple[str, ...] = ()) -> Path:
+    """The folder with the oldest versions of these."""
+    wanted = [*(f"{name}=={version}" for name, version in oldest(names).items()), *more]
     folder = ROOT / "build" / "oldest" / "-".join((*wanted, f"{sys.version_info[1]}"))
     if not (folder / "complete").exists():
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-compile",
+        ]
         fetched = subprocess.run([*pip, "--target", folder, *wanted], check=False, capture_output=True, text=True)
         if fetched.returncode:
             pytest.skip(f"needs a package index, once ({' '.join(wanted)})")
         (folder / "complete").touch()
+    return folder
+
+
+def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tuple[str, ...]) -> None:
+    folder = installed_oldest(names, more)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST") and name != "CI"}
-    environment |= {"PYTHONPATH": str(folder), BESIDE: json.dumps(versions)}
+    environment |= {"PYTHONPATH": str(folder), BESIDE: json.dumps(oldest(names))}
     here = Path(__file__).relative_to(ROOT)
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow and not otherserver and not long", here, *tests],
@@ -94,14 +131,25 @@ def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tupl
 
 
 @pytest.mark.slow
-@pytest.mark.hangs_after(600)
-def test_the_oldest_server_passes_the_same_tests() -> None:
-    run_on_the_oldest(*RANGES[0])
+def test_the_oldest_server_has_each_name_that_is_used() -> None:
+    """Of its inside; what it does with them is told by the tests of the next one."""
+    names = RANGES[0].names
+    wanted = {name: sorted(some) for name, some in INSIDES_OF_UVICORN.items()}
+    words = [sys.executable, "-c", LOOK, json.dumps(wanted), *names]
+    environment = os.environ | {"PYTHONPATH": str(installed_oldest(names))}
+    told = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
+    assert told.returncode == 0, told.stderr
+    versions, missing = json.loads(told.stdout)
+    assert {name: Version(one) for name, one in versions.items()} == {
+        name: Version(one) for name, one in oldest(names).items()
+    }
+    assert missing == []
 
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("one", RANGES[1:], ids=lambda one: one.names[0])
+@pytest.mark.hangs_after(600)
+@pytest.mark.parametrize("one", RANGES, ids=lambda one: one.names[0])
 def test_the_oldest_end_passes_the_same_tests(one: Range) -> None:
     run_on_the_oldest(*one)
 
