@@ -7,7 +7,8 @@ has imported all of it and forks for each call:
                                ◀── its pid, later its status ──────────────────────────────────────────┘
 
 What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. So does, on the PATH, what runs for long and
-tells its pid: `tarry worker` and `tarry serve`. A test starts those with ``start``, and has the pid.
+tells its pid: `tarry worker` and `tarry serve`. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it
+starts any program of the tests, by its file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -89,6 +91,28 @@ class WarmTarry(NamedTuple):
         with Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), out.fileno(), out.fileno())
             return WarmProcess(self.address, list(words), {**os.environ, **environment}, str(folder), files)
+
+    def start_program(self, program: Path, *words: str) -> WarmProcess:
+        """Starts a file as ``python PROGRAM WORDS`` does, beside the tests' modules; what it writes is among the tests' own."""
+        with Path(os.devnull).open("rb") as nothing:
+            return self._start_program(program, words, nothing.fileno(), 1)
+
+    @contextmanager
+    def talk_to(self, program: Path, *words: str) -> Iterator[tuple[WarmProcess, IO[str], IO[str]]]:
+        """The same, with its standard input and output; killed at the end of the block."""
+        (its_in, stdin), (stdout, its_out) = os.pipe(), os.pipe()
+        process = self._start_program(program, words, its_in, its_out)
+        os.close(its_in)
+        os.close(its_out)
+        with os.fdopen(stdin, "w", 1, encoding="utf-8") as given, os.fdopen(stdout, encoding="utf-8") as told:
+            try:
+                yield process, given, told
+            finally:
+                process.kill()
+
+    def _start_program(self, program: Path, words: Sequence[str], stdin: int, stdout: int) -> WarmProcess:
+        place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(program.parent), *sys.path])}
+        return WarmProcess(self.address, [str(program), *words], place, str(Path.cwd()), (stdin, stdout, 2))
 
 
 class WarmProcess:
@@ -177,13 +201,17 @@ def main(address: str) -> int:
                 with suppress(ChildProcessError):
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass  # those whose calls have ended
-            elif _take_over(line):
-                return cli.run()
+            else:
+                _take_over(line)
+                if not _is_program(sys.argv):
+                    return cli.run()
+                runpy.run_path(sys.argv[0], run_name="__main__")
+                return 0
     return 0
 
 
-def _take_over(line: socket.socket) -> bool:
-    """Whether this is the call itself; else its parent, which ends with it."""
+def _take_over(line: socket.socket) -> None:
+    """Returns in the call itself; its parent ends with it."""
     size, files, *_ = socket.recv_fds(line, 8, 3)
     with line.makefile("rb") as told:
         given = json.loads(told.read(int.from_bytes(size, "big")))
@@ -214,8 +242,12 @@ def _take_over(line: socket.socket) -> bool:
     tempfile.tempdir = None
     os.chdir(given["folder"])
     sys.path[1:1] = filter(None, given["environment"].get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv = ["tarry", *given["words"]]
-    return True
+    sys.argv = given["words"] if _is_program(given["words"]) else ["tarry", *given["words"]]
+
+
+def _is_program(words: Sequence[str]) -> bool:
+    """Or words for `tarry`."""
+    return bool(words) and words[0].endswith(".py")
 
 
 def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) -> None:

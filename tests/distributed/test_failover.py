@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +24,7 @@ from server_groups import MASTER, Sentinels, ask_fields, big_cluster, port_of, s
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import LONGEST_S, until
+from warm import WarmTarry
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 BOTH = pytest.mark.parametrize("kind", KINDS)
@@ -185,31 +183,31 @@ def test_confirmed_adds_survive_a_killed_cluster_master(kind: str) -> None:
 
 
 @BOTH
-def test_a_process_stopped_during_a_failover_checks_the_master_first(sentinel_group: Sentinels, kind: str) -> None:
+def test_a_process_stopped_during_a_failover_checks_the_master_first(
+    sentinel_group: Sentinels, tarry_command: WarmTarry, kind: str
+) -> None:
     """Its connection is open, and the old master would take what it sends."""
-    with running("add_process.py", kind, sentinel_group.url) as program:
-        assert program.stdout is not None
-        assert program.stdin is not None
-        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
+    with tarry_command.talk_to(HERE / "add_process.py", kind, sentinel_group.url) as (program, stdin, stdout):
+        assert stdout.readline().strip() in ids_at(sentinel_group.master())
         program.send_signal(signal.SIGSTOP)
         with sentinel_group.switching() as switch:
             pass
         program.send_signal(signal.SIGCONT)
-        print(file=program.stdin, flush=True)
-        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
+        print(file=stdin, flush=True)
+        assert stdout.readline().strip() in ids_at(sentinel_group.master())
         assert not is_demoted(switch.old)
 
 
 @BOTH
-def test_a_forked_process_is_notified_of_a_failover_too(sentinel_group: Sentinels, kind: str) -> None:
-    with running("add_process.py", kind, sentinel_group.url, "fork") as program:
-        assert program.stdout is not None
-        assert program.stdin is not None
-        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
+def test_a_forked_process_is_notified_of_a_failover_too(
+    sentinel_group: Sentinels, tarry_command: WarmTarry, kind: str
+) -> None:
+    with tarry_command.talk_to(HERE / "add_process.py", kind, sentinel_group.url, "fork") as (_, stdin, stdout):
+        assert stdout.readline().strip() in ids_at(sentinel_group.master())
         with sentinel_group.switching() as switch:
             pass
-        print(file=program.stdin, flush=True)
-        assert program.stdout.readline().strip() in ids_at(sentinel_group.master())
+        print(file=stdin, flush=True)
+        assert stdout.readline().strip() in ids_at(sentinel_group.master())
         assert not is_demoted(switch.old)
 
 
@@ -290,27 +288,13 @@ def test_a_client_moves_between_event_loops_across_a_failover(sentinel_group: Se
     gc.collect()  # of the loops that ended with their connections open
 
 
-@contextmanager
-def running(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """A program beside this file."""
-    command = [sys.executable, str(HERE / words[0]), *words[1:]]
-    paths = os.pathsep.join([str(HERE.parent), *sys.path])
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
-    ) as program:
-        try:
-            yield program
-        finally:
-            program.kill()
-
-
 @BOTH
-def test_every_connection_to_the_old_master_is_dropped(sentinel_group: Sentinels, kind: str) -> None:
+def test_every_connection_to_the_old_master_is_dropped(
+    sentinel_group: Sentinels, tarry_command: WarmTarry, kind: str
+) -> None:
     """Clients that wait for jobs and for elements, that listen, and that are idle; long before the old master is demoted."""
-    with running("connected_process.py", kind, sentinel_group.url) as program:
-        assert program.stdout is not None
-        assert program.stdin is not None
-        assert program.stdout.readline() == "ready\n"
+    with tarry_command.talk_to(HERE / "connected_process.py", kind, sentinel_group.url) as (program, stdin, stdout):
+        assert stdout.readline() == "ready\n"
         until(
             lambda: {"blpop", "subscribe", "llen"} <= last_words(sentinel_group.master())
         )  # they wait, listen and are idle
@@ -325,9 +309,9 @@ def test_every_connection_to_the_old_master_is_dropped(sentinel_group: Sentinels
                 client.topic(topic).add("tea")
             client.blocking_queue("elements").put("milk")
             client.map_cache("things").put("cup", 1)
-        said = {program.stdout.readline() for _ in range(4)}
+        said = {stdout.readline() for _ in range(4)}
         assert said == {"blocked tea\n", "heard tea\n", "taken milk\n", "told cup\n"}
-        program.stdin.close()
+        stdin.close()
         assert program.wait(LONGEST_S) == 0
 
 

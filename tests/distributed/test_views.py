@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,6 +17,7 @@ from server_groups import BigCluster, Sentinels, ask_fields, big_cluster, sentin
 from tarry.connections.address import find_address
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S
+from warm import WarmTarry
 
 # ── what the URL says ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,36 +195,27 @@ def test_views_read_the_master_without_a_replica(cluster_nodes: list[tuple[str, 
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_the_command_line_takes_the_views_option_from_its_url(sentinel_group: Sentinels) -> None:
+def test_the_command_line_takes_the_views_option_from_its_url(
+    sentinel_group: Sentinels, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
     replica = next(one for one in sentinel_group.data if one is not sentinel_group.master())
     with tarry.Client(sentinel_group.url, namespace="programs") as plain:
         plain.topic("orders").add("tea", delay="1h")
         sentinel_group.until_replicated()
     for verb, says in (("stats", "delayed"), ("list", "delayed"), ("doctor", "orders")):
         reset(replica)
-        words = [
-            sys.executable,
-            "-m",
-            "tarry",
-            verb,
-            *(["orders"] if verb != "doctor" else []),
-            "--namespace",
-            "programs",
-        ]
-        done = subprocess.run(
-            words,
-            env={**os.environ, "TARRY_URL": sentinel_group.url + "?views=replica"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [verb, *(["orders"] if verb != "doctor" else []), "--namespace", "programs"]
+        place = {"TARRY_URL": sentinel_group.url + "?views=replica"}
+        done = tarry_command.run(words, None, place, tmp_path)
         assert says in done.stdout, done.stderr
         assert calls(replica, *ASKED) > 0, verb
 
 
 @pytest.mark.otherserver
 @pytest.mark.slow
-def test_a_service_reads_metrics_and_dashboard_from_the_replica(sentinel_group: Sentinels) -> None:
+def test_a_service_reads_metrics_and_dashboard_from_the_replica(
+    sentinel_group: Sentinels, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
     master, replica = (
         sentinel_group.master(),
         next(one for one in sentinel_group.data if one is not sentinel_group.master()),
@@ -234,10 +224,9 @@ def test_a_service_reads_metrics_and_dashboard_from_the_replica(sentinel_group: 
         plain.topic("metered").add("tea", delay="1h")
         sentinel_group.until_replicated()
     port = servers.free_ports(1)[0]
-    words = [sys.executable, "-m", "tarry", "serve", "--port", str(port)]
-    process = subprocess.Popen(
-        words, env={**os.environ, "TARRY_URL": sentinel_group.url + "?views=replica"}, stderr=subprocess.DEVNULL
-    )
+    place = {"TARRY_URL": sentinel_group.url + "?views=replica"}
+    with (tmp_path / "said").open("w") as file:
+        process = tarry_command.start(["serve", "--port", str(port)], file, place, tmp_path)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
 

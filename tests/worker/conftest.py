@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from programs.conftest import answers, cli, client  # noqa: F401  # fixtures
+from warm import WarmProcess, WarmTarry
 
 HIRED = Path(__file__).parent / "worker_process.py"
 
@@ -17,7 +16,7 @@ HIRED = Path(__file__).parent / "worker_process.py"
 class WorkerProcess:
     """A worker process and what it wrote down."""
 
-    def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, path: Path, process: WarmProcess) -> None:
         self.path = path
         self.process = process
 
@@ -33,14 +32,16 @@ class WorkerProcess:
 
 
 @pytest.fixture
-def start_worker(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
+def start_worker(
+    valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
+) -> Iterator[Callable[..., WorkerProcess]]:
     """Starts a worker process: ``start_worker("slow", ttr="300ms", grace="5s")``."""
     started: list[WorkerProcess] = []
 
     def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> WorkerProcess:
         path = tmp_path / f"journal-{len(started)}"
-        words = [sys.executable, str(HIRED), url, namespace, str(path), ttr, grace, mode]
-        started.append(WorkerProcess(path, subprocess.Popen(words)))
+        process = tarry_command.start_program(HIRED, url, namespace, str(path), ttr, grace, mode)
+        started.append(WorkerProcess(path, process))
         return started[-1]
 
     yield start

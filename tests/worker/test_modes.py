@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from tarry.core.requests import Command
 from tarry.values.keys import worker_keys
 from tarry.verbs.workers import WorkerMode, WorkerReport, report_worker
 from until import LONGEST_S, until
+from warm import WarmTarry
 
 Start = Callable[..., tarry.Worker]
 
@@ -151,14 +150,16 @@ def test_a_request_is_for_one_run_of_one_worker(client: tarry.Client, valkey_url
         assert 30_000 < server.pttl(keys.asked) <= 60_000
 
 
-def test_a_child_that_is_asked_to_stop_is_not_replaced(client: tarry.Client, valkey_url: str, tmp_path: Any) -> None:
+def test_a_child_that_is_asked_to_stop_is_not_replaced(
+    client: tarry.Client, valkey_url: str, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     (tmp_path / "shop.py").write_text(
         "import tarry\nworker = tarry.Worker(ttr='500ms')\n\n@worker.on('orders')\nasync def close(job): ...\n"
     )
-    words = [sys.executable, "-m", "tarry", "worker", "shop:worker", "--processes", "2", "--url", valkey_url]
-    process = subprocess.Popen(
-        [*words, "--namespace", client.namespace], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
+    words = ["worker", "shop:worker", "--processes", "2", "--url", valkey_url, "--namespace", client.namespace]
+    said = tmp_path / "said"
+    with said.open("w") as file:
+        process = tarry_command.start(words, file, {}, tmp_path)
     try:
         until(lambda: len(client.workers()) == 2, "both report")
         first, second = (info.name for info in client.workers())
@@ -169,7 +170,6 @@ def test_a_child_that_is_asked_to_stop_is_not_replaced(client: tarry.Client, val
         client.set_worker_mode(second, "stop")
         assert process.wait(LONGEST_S) == 0
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=LONGEST_S)
-    assert said.count("was asked to stop; no other one starts") == 2
+        process.terminate()
+        process.wait(LONGEST_S)
+    assert said.read_text().count("was asked to stop; no other one starts") == 2

@@ -86,13 +86,12 @@ def test_long_handlers_keep_their_jobs_beyond_the_ttr(client: tarry.Client, star
 
 
 def test_a_worker_survives_an_outage_of_its_server(
-    own_server: Callable[..., ServerProcess], start_worker: Hire
+    own_server: Callable[..., ServerProcess], start_worker: Hire, namespace: str
 ) -> None:
     server = own_server(port=True)
     worker = start_worker("quick", url=server.url)
     until(lambda: worker.lines, "ready")
-    namespace = worker.process.args[3]  # type: ignore[index]  # a list
-    with tarry.Client(server.url, namespace=str(namespace)) as client:
+    with tarry.Client(server.url, namespace=namespace) as client:
         orders = client.topic("orders")
         orders.add(1, id="before")
         until(lambda: worker.closed() == ["before"], "the first closed")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.worker import Worker
 from tarry.worker import worker_process as process
 from until import LONGEST_S
+from warm import WarmTarry
 
 
 @pytest.fixture
@@ -156,14 +155,14 @@ asyncio.run(worker.run())
 
 
 def test_a_killed_worker_loses_at_most_its_running_elements(
-    valkey_url: str, worker: Worker, client: tarry.Client, name: str
+    valkey_url: str, worker: Worker, client: tarry.Client, name: str, tarry_command: WarmTarry, tmp_path: Path
 ) -> None:
     client.delayed_queue(name, codec="string").offer_many(map(str, range(10)), 0)
-    words = [sys.executable, "-c", APP, valkey_url, name]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        had = {process.stdout.readline().strip() for _ in range(2)}
-        process.send_signal(signal.SIGKILL)
+    (tmp_path / "app.py").write_text(APP)
+    with tarry_command.talk_to(tmp_path / "app.py", valkey_url, name) as (process, _, stdout):
+        had = {stdout.readline().strip() for _ in range(2)}
+        process.kill()
+        process.wait()
     seen: list[str] = []
     worker.on_queue(name, codec="string")(as_kind("async", seen.append))
     asyncio.run(worker.run_until_idle())

@@ -6,8 +6,6 @@ import asyncio
 import logging
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from loops import LOOPS, run
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.server_process import ServerProcess
 from until import until
+from warm import WarmTarry
 
 HERE = Path(__file__).parent
 JOBS = 40
@@ -245,13 +244,13 @@ def test_a_waiting_worker_can_be_stopped(disk: Disk, loop: str, how: str, log_ca
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_tarry_worker_survives_a_full_disk_and_exits_with_0_on_a_signal(
-    disk: Disk, processes: str, tmp_path: Path
+    disk: Disk, processes: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     place = {"TARRY_URL": disk.server.url, "DIARY": str(tmp_path / "journal"), "TTR": "20s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(disk.server.url) as client:
-        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", processes]
-        process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
+        words = ["worker", "worker_app:worker", "--processes", processes]
+        process = tarry_command.start(words, file, place, HERE)
         try:
             orders = client.topic("orders")
             orders.add_many(["quick"] * JOBS)
@@ -273,13 +272,14 @@ def test_tarry_worker_survives_a_full_disk_and_exits_with_0_on_a_signal(
 
 
 @pytest.mark.slow
-def test_tarry_worker_and_its_children_survive_connection_resets(proxy: Proxy, tmp_path: Path) -> None:
+def test_tarry_worker_and_its_children_survive_connection_resets(
+    proxy: Proxy, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     host, port = proxy.target
     place = {"TARRY_URL": f"redis://{proxy.address}", "DIARY": str(tmp_path / "journal"), "TTR": "1s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(f"redis://{host}:{port}") as client:
-        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
-        process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
+        process = tarry_command.start(["worker", "worker_app:worker", "--processes", "2"], file, place, HERE)
         try:
             orders = client.topic("orders")
             for _ in range(25):
@@ -300,7 +300,7 @@ def test_tarry_worker_and_its_children_survive_connection_resets(proxy: Proxy, t
 
 @pytest.mark.slow
 def test_a_refused_child_is_restarted_once_others_have_worked(
-    own_server: Callable[..., ServerProcess], tmp_path: Path
+    own_server: Callable[..., ServerProcess], tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
@@ -313,8 +313,7 @@ def test_a_refused_child_is_restarted_once_others_have_worked(
         return (tmp_path / "journal").read_text().splitlines() if (tmp_path / "journal").exists() else []
 
     with said.open("w") as file, tarry.Client(direct) as client:
-        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
-        process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
+        process = tarry_command.start(["worker", "worker_app:worker", "--processes", "2"], file, place, HERE)
         try:
             client.topic("orders").add("stuck")
             until(lambda: taken() and client.topic("orders").list("reserved"))
