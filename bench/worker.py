@@ -25,7 +25,7 @@ from collections import deque
 from typing import Any
 
 import tarry
-from tarry.worker.worker_process import run_in_loop
+from tarry.worker.signals import run_in_loop
 
 RATE = 50
 RATE_IN_A_BURST = 200

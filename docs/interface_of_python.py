@@ -36,7 +36,7 @@ NO_OPERATORS = set(
 )
 """Methods that users do not spell with an operator or a statement."""
 OF_PROGRAMS = ("engine", "verbs")
-"""What handles have for tarry's own programs: tests/names/border.toml counts its uses (decision 0089)."""
+"""What handles have for tarry's own programs: no app takes the engine (tests/names/test_border.py)."""
 MADE = set("__annotate_func__ __eq__ __match_args__ __replace__".split())
 """What Python makes for a class, version by version."""
 

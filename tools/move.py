@@ -5,7 +5,7 @@ The table has one group a commit: a line `# subject`, lines `#   body`, then lin
     # wire: what both ends of HTTP share is a package beside them
     src/tarry/clients/http/wire   src/tarry/wire
 
-A mention is an import, a dotted name (with or without `tarry.`; with a colon in `border.toml`), a path (with or without
+A mention is an import, a dotted name (with or without `tarry.`), a path (with or without
 `src/tarry/`), or a script's name. What a program puts together at run time is not found; the tests find it. Afterwards the blocking
 clients are made anew, and ruff sorts the imports.
 """

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import tarry
-from tarry.worker.worker_process import run_in_loop
+from tarry.worker.signals import run_in_loop
 
 
 def main(url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from faults.any_client import AnyClient
 from faults.proxy import DONE
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.clients.testing import Clock
 
 PATIENT, QUIET_S = 30, 0.25

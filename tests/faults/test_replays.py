@@ -24,7 +24,7 @@ from tarry import Unavailable, verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.programs.beanstalk.tubes import reserve_numbers
+from tarry.verbs.namespaces import NamespaceVerbs
 
 # ── on which lines ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -93,9 +93,9 @@ def test_a_verb_survives_repeated_cuts(
 def test_no_number_is_given_twice(cut: str, kind: str, make_client: Any, proxy: Proxy, name: str) -> None:
     any_client = make_client(kind, proxy.url(), patience=PATIENT)
     engine = any_client.topic(name).engine
-    first = any_client.call(engine, "run", reserve_numbers(name, 1000))
+    first = any_client.call(engine, "run", NamespaceVerbs(name).reserve_numbers(1000))
     proxy.arm(cut, at=b"INCRBY")
-    second = any_client.call(engine, "run", reserve_numbers(name, 1000))
+    second = any_client.call(engine, "run", NamespaceVerbs(name).reserve_numbers(1000))
     assert second == first + (2000 if cut in DONE else 1000), "the numbers of a lost reply are skipped"
 
 

@@ -1,41 +1,33 @@
-"""What apps import of the library beyond its public names: a list that may only get shorter (border.toml).
+"""What an app may import of the library: public names, the wire of HTTP, the floor of serving, and ``tarry.internal``, which is small.
 
-    .venv/bin/python tests/names/test_border.py      writes the list of today; a longer one is refused
-
-An app is a program that stands on the library: the service, the dashboard, the command line… The worker is a part of the library. An app
-may import what `tarry`, `tarry.types`, `tarry.redisson` and `tarry.errors` export, the wire of HTTP, and other programs as far as the contracts in pyproject.toml permit.
+An app is a program that stands on the library: the service, the dashboard, the command line… The worker is a part of the library. That no
+app imports the library's own packages, nor another app, is checked by the contracts in pyproject.toml.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
-import tomllib
+import inspect
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
-HERE = Path(__file__).parent
-SRC = HERE.parents[1] / "src" / "tarry"
-LIST = HERE / "border.toml"
+from tarry import internal
+
+SRC = Path(__file__).resolve().parents[2] / "src" / "tarry"
 APPS = (
     *sorted(f"programs/{path.parent.name}" for path in (SRC / "programs").glob("*/__init__.py")),
     "celery",
     "django",
     "otel.py",
 )
-BY_RIGHT = (
-    "tarry.errors",
-    "tarry.types",
-    "tarry.redisson",
-    "tarry.internal",
-    "tarry.wire",
-    "tarry.programs",
-    "tarry.celery",
-    "tarry.django",
-    "tarry.testing",
-)
-"""Errors are public; the wire is the protocol of both ends of HTTP."""
+PUBLIC = ("tarry.errors", "tarry.redisson", "tarry.testing", "tarry.types", "tarry.zookeeper")
+BY_RIGHT = (*PUBLIC, "tarry.internal", "tarry.wire", "tarry.programs.serving")
+MOST_NAMES = 50
+OF_PYTHON = {"_asdict", "_make", "_replace"}
+"""What a named tuple has, and users spell."""
 
 
 def nodes_of(app: str) -> Iterator[ast.AST]:
@@ -44,82 +36,49 @@ def nodes_of(app: str) -> Iterator[ast.AST]:
         yield from ast.walk(ast.parse(file.read_text("utf-8")))
 
 
-def public_names() -> set[str]:
-    trees = [ast.parse((SRC / f"{module}.py").read_text("utf-8")) for module in ("__init__", "types", "redisson")]
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    return {alias.name for node in nodes for alias in node.names}
+def imports(app: str) -> Iterator[tuple[str, str]]:
+    """The modules of tarry that an app imports from, and the names."""
+    for node in nodes_of(app):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tarry":
+            yield from ((str(node.module), alias.name) for alias in node.names)
 
 
-def inner_names() -> dict[str, list[str]]:
-    """By app: `module:name` of what it imports of the library that is not public."""
-    public, found = public_names(), defaultdict[str, set[str]](set)
+def test_an_app_imports_public_names_the_wire_serving_and_internal() -> None:
+    """The command line puts the programs together; the relay of Celery is one of its commands."""
+    found = defaultdict[str, list[str]](list)
     for app in APPS:
-        for node in nodes_of(app):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tarry."):
-                module = str(node.module)
-                if not module.startswith(BY_RIGHT):
-                    found[app] |= {f"{module}:{alias.name}" for alias in node.names if alias.name not in public}
-    return {app: sorted(found[app]) for app in APPS}
+        own = f"tarry.{app.removesuffix('.py').replace('/', '.')}"
+        others = {"programs/cli": ("tarry.",), "celery": (own, "tarry.programs.cli")}.get(app, (own,))
+        inside = ("tarry.clients", "tarry.connections", "tarry.core", "tarry.values", "tarry.verbs", "tarry.worker")
+        for module, name in imports(app):
+            if module != "tarry" and (module.startswith(inside) or not module.startswith((*BY_RIGHT, *others))):
+                found[app].append(f"{module}:{name}")
+    assert found == {}
 
 
-def reaches() -> dict[str, int]:
-    """By app: how often it reaches through the ``engine`` of a handle, or through the underscore of what is not its own."""
-    return {
-        app: sum(
-            isinstance(node, ast.Attribute)
-            and (node.attr == "engine" or (node.attr.startswith("_") and not node.attr.startswith("__")))
-            and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "sys", "os"))
-            for node in nodes_of(app)
-        )
+def test_internal_has_few_names() -> None:
+    """A module among them would hide as many as it has."""
+    assert len(internal.__all__) <= MOST_NAMES
+    assert [name for name in internal.__all__ if isinstance(getattr(internal, name), ModuleType)] == []
+
+
+def test_each_name_of_internal_has_a_reason_and_two_apps() -> None:
+    source = inspect.getsource(internal)
+    apps = {name: {app for app in APPS if ("tarry.internal", name) in set(imports(app))} for name in internal.__all__}
+    assert {name: sorted(found) for name, found in apps.items() if len(found) < 2} == {}
+    assert [name for name in internal.__all__ if not re.search(rf'^    "{name}",  # \w', source, re.M)] == []
+
+
+def test_no_app_reaches_inside() -> None:
+    """Through the ``engine`` of a handle, or an underscore of what is not its own."""
+    found = [
+        f"{app}: {ast.unparse(node)}"
         for app in APPS
-    }
-
-
-def listed() -> tuple[dict[str, list[str]], dict[str, int]]:
-    text = tomllib.loads(LIST.read_text("utf-8"))
-    return text["names"], text["reaches"]
-
-
-def test_no_app_imports_a_name_that_is_not_listed() -> None:
-    names, _ = listed()
-    new = {app: sorted(set(found) - set(names.get(app, ()))) for app, found in inner_names().items()}
-    assert {app: found for app, found in new.items() if found} == {}
-
-
-def test_a_name_that_no_app_imports_any_more_is_not_listed() -> None:
-    names, _ = listed()
-    now = inner_names()
-    assert {app: gone for app, found in names.items() if (gone := sorted(set(found) - set(now.get(app, ()))))} == {}
-
-
-def test_the_number_of_reaches_is_the_listed_one() -> None:
-    assert reaches() == listed()[1]
-
-
-def write() -> None:
-    names, numbers = inner_names(), reaches()
-    if LIST.exists():
-        before, counted = listed()
-        more = {app: sorted(set(found) - set(before.get(app, ()))) for app, found in names.items()}
-        longer = [f"{app}: {name}" for app, found in more.items() for name in found]
-        longer += [f"{app}: {n} reaches" for app, n in numbers.items() if n > counted.get(app, 0)]
-        if longer:
-            sys.exit("The list may only get shorter. Use a public name, or make one:\n  " + "\n  ".join(longer))
-    rows = [
-        "# What each app may still import, and how often it may reach inside. `.venv/bin/python tests/names/test_border.py`"
+        for node in nodes_of(app)
+        if isinstance(node, ast.Attribute)
+        and (node.attr == "engine" or (node.attr.startswith("_") and not node.attr.startswith("__")))
+        and node.attr not in OF_PYTHON
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "sys", "os"))
     ]
-    rows += [
-        "# writes this file; it only gets shorter. Decision 0089 lengthened it once, by the functions through which apps reach what",
-        "# became private of the public classes.",
-        "",
-        "[reaches]",
-        *(f'"{app}" = {n}' for app, n in numbers.items()),
-    ]
-    rows += ["", "[names]"]
-    for app, found in names.items():
-        rows += [f'"{app}" = [', *(f'    "{name}",' for name in found), "]"]
-    LIST.write_text("\n".join(rows) + "\n", "utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    of_other_libraries = ["programs/cli: param._runtime_param", "programs/cli: parameter._runtime_param"]
+    assert found == [*of_other_libraries, "celery: super()._create_task_sender"]  # test_foreign_insides.py

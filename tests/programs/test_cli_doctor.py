@@ -176,12 +176,13 @@ def test_doctor_warns_of_settings_that_may_lose_jobs(
 def test_doctor_reports_a_wrong_clock(client: tarry.Client, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
+    from tarry.connections import health, resp
     from tarry.connections.blocking import Server
     from tarry.programs.cli import nodes
 
     now = time.time
-    monkeypatch.setattr(nodes.time, "time", lambda: now() - 7200)
-    seen = nodes.read_node(Server(valkey_url), cluster=False)
+    monkeypatch.setattr(health.time, "time", lambda: now() - 7200)
+    seen = resp.ask(Server(valkey_url), health.NodeReader(cluster=False).read())
     assert seen.clock_ms == pytest.approx(7_200_000, abs=60_000)
     assert "ahead of this machine's; due times are by its clock" in nodes.as_text(seen)
 

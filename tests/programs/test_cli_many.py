@@ -6,13 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tarry
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.core.requests import Command, Flow, ask
+from tarry.internal import perform
 from tarry.programs.cli import progress
 from tarry.programs.cli.selection import list_jobs
 from tarry.programs.cli.topic_commands import check_with_progress
@@ -174,9 +176,10 @@ def test_a_flow_with_progress_behaves_the_same() -> None:
         return found
 
     seen: list[Any] = []
-    watching = progress.with_progress(flow(), seen.append)
-    assert next(watching).args == (b"0",)  # type: ignore[union-attr]
-    assert watching.send("a").args == (b"1",)  # type: ignore[union-attr]
+    handle: Any = SimpleNamespace(engine=SimpleNamespace(run=lambda operation: operation))
+    watching: Any = perform(handle, flow(), on_answer=lambda _, answer: seen.append(answer))
+    assert next(watching).args == (b"0",)
+    assert watching.send("a").args == (b"1",)
     gone = tarry.Unavailable("gone")
     watching.throw(gone)
     with pytest.raises(StopIteration) as end:

@@ -22,9 +22,8 @@ from programs.terminal import Cli, Terminal
 from tarry.core.requests import Command
 from tarry.programs.cli.commands import app, load_commands
 from tarry.values.keys import tokens_key
-from tarry.values.printable import TextFormatter, indented, json_line, one_line
+from tarry.values.printable import JsonFormatter, TextFormatter, indented, one_line
 from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
-from tarry.worker.log_setup import JsonFormatter
 from until import LONGEST_S, until
 from warm import WarmTarry
 
@@ -270,4 +269,4 @@ def test_a_text_log_has_one_line_for_a_record_and_indents_a_traceback() -> None:
 def test_escaped_text_stays_as_it_is() -> None:
     assert one_line(one_line(EVIL)) == one_line(EVIL)
     assert indented("a\nb") == "a\n    b"
-    assert json_line('"\U000e0001\u202e"') == r'"\udb40\udc01\u202e"'
+    assert one_line('"\U000e0001\u202e"', as_json=True) == r'"\udb40\udc01\u202e"'

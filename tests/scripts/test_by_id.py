@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.programs.beanstalk.tubes import reserve_numbers
+from tarry.verbs.namespaces import NamespaceVerbs
 
 ANY = ("delayed", "ready", "dead")
 
@@ -103,5 +103,5 @@ def test_headers_are_not_replaced_with_a_receipt_that_does_not_hold(topic: Any, 
 
 
 def test_numbers_rise_and_nobody_gets_one_twice(client: Any) -> None:
-    blocks = [client.engine.run(reserve_numbers(client.namespace, 10)) for _ in range(3)]
+    blocks = [client.engine.run(NamespaceVerbs(client.namespace).reserve_numbers(10)) for _ in range(3)]
     assert blocks == [10, 20, 30]

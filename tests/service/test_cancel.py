@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tarry
 from service.any_client import AnyClient
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 
 
 def test_a_run_is_cancelled_over_http(any_client: AnyClient, name: str) -> None:

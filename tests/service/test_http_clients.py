@@ -87,7 +87,7 @@ def test_jobs_migrate_to_another_topic_of_the_service(any_client: AnyClient, nam
     rehearsed = any_client.call(any_client.far.migrate, here, there, dry_run=True)
     assert (rehearsed.moved, rehearsed.refused, rehearsed.reserved) == (450, 0, 1)
     assert any_client.call(here.stats).delayed == 450
-    done = any_client.call(any_client.far.migrate, name, there, progress=told.append)
+    done = any_client.call(any_client.far.migrate, name, there, limit=1000, progress=told.append)
     assert (done.moved, done.refused, done.reserved, told) == (450, 0, 1, [450])
     assert (done.schedules, done.schedules_refused, done.settings) == (1, 0, ("max_attempts",))
     assert any_client.call(any_client.far.schedules.get, there, "tidy").every == timedelta(hours=1)
@@ -135,6 +135,8 @@ def test_a_wait_over_http_gets_the_next_due_element(any_client: AnyClient, name:
     assert any_client.call(blocking.take) == {"order": 7}
     any_client.call(delayed.offer, [1, "two", None], 0.05)
     assert any_client.call(blocking.poll_from_any, name + "-other", wait=10) == [1, "two", None]
+    any_client.call(delayed.offer, "late", 0.05)
+    assert any_client.call(blocking.poll_from_any_with_name, name + "-other", wait=10) == (name, "late")
 
 
 def test_very_many_elements_are_split_into_requests(

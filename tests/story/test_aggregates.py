@@ -9,7 +9,6 @@ from story.adapters import Adapter
 from story.test_add import now
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import filter_counts as aggregates
 
 
 async def test_a_filter_counts_the_jobs_that_it_lists(adapter: Adapter, topic: Any, clock: Clock) -> None:
@@ -20,7 +19,7 @@ async def test_a_filter_counts_the_jobs_that_it_lists(adapter: Adapter, topic: A
     for state in (None, "delayed", "ready"):
         for after in (None, began, began + timedelta(seconds=3), began + timedelta(seconds=7)):
             for before in (None, began + timedelta(seconds=4), now(clock), began + timedelta(seconds=8)):
-                counted = await adapter.run(aggregates.due_between(topic.verbs, now(clock), state, after, before))
+                counted = await adapter.run(topic.verbs.count_due_between(now(clock), state, after, before))
                 listed = await topic.list(state, due_after=after, due_before=before)
                 assert counted == len(listed), (state, after, before)
 

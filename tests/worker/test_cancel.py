@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from until import until
 from worker import process_app
 

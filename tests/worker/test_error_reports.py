@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.values import printable
 from tarry.values.printable import TextFormatter
-from tarry.worker import log_setup
 
 Again = tarry.BackOff(first="1ms", jitter=0)
 
@@ -85,7 +85,7 @@ def test_the_log_line_of_a_dead_job_has_its_traceback(
     ]
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
     text = TextFormatter().format(record)
-    line = json.loads(log_setup.JsonFormatter().format(record))
+    line = json.loads(printable.JsonFormatter().format(record))
     for traceback in (dedent(text.partition("\n")[2]), line["exception"]):
         assert traceback.startswith("Traceback (most recent call last):")
         assert 'raise ConnectionError("card refused")' in traceback

@@ -16,7 +16,7 @@ from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import Worker, in_hand
 from tarry.worker.in_hand import LONGEST_TURN_S, JobsInHand, LongestTimes
 from tarry.worker.registry import CONCURRENCY, THREADS
-from tarry.worker.worker_process import run_in_loop
+from tarry.worker.signals import run_in_loop
 from until import LONGEST_S
 from until import until as until_seen
 

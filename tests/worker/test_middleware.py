@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.worker import log_setup
+from tarry.values import printable
 from tarry.worker.slots import SlotGroup, SlotPool
 
 
@@ -118,7 +118,7 @@ def test_at_info_one_log_line_summarizes_many_jobs(
         asyncio.run(worker.run_until_idle())
     [line] = [line for line in caplog.records if line.getMessage().startswith("∑")]
     assert line.getMessage().startswith("∑ n: 100 taken, 99 done, 0 retried, 1 dead, 0 running, at most ")
-    said = json.loads(log_setup.JsonFormatter().format(line))
+    said = json.loads(printable.JsonFormatter().format(line))
     assert (said["topic"], said["taken"], said["done"], said["dead"], said["level"]) == ("n", 100, 99, 1, "info")
     assert (said["retried"], said["lost"], said["overrun"], said["running"]) == (0, 0, 0, 0)
     assert said["lateness_max_ms"] >= 0
@@ -136,7 +136,7 @@ def test_at_debug_a_job_is_logged_with_its_lateness_and_its_duration(
     with tarry.Client(valkey_url, namespace=namespace) as client:
         client.topic("n").add("x", id="7")
         asyncio.run(worker.run_until_idle())
-    lines = [json.loads(log_setup.JsonFormatter().format(line)) for line in caplog.records]
+    lines = [json.loads(printable.JsonFormatter().format(line)) for line in caplog.records]
     [taken] = [line for line in lines if line["message"].startswith("→")]
     [done] = [line for line in lines if line["message"].startswith("✓ n/7")]
     always = {"at", "level", "logger", "message", "topic", "id", "attempt"}
@@ -233,7 +233,7 @@ def test_a_worker_reports_the_slots_that_its_other_topics_do_not_take(
 def test_log_lines_carry_topic_and_id(form: str) -> None:
     line = logging.LogRecord("tarry.worker", logging.WARNING, __file__, 1, "↻ %s", ("n/7",), None)
     line.tarry = {"topic": "n", "id": "7"}
-    said = (log_setup.JsonFormatter() if form == "json" else log_setup.TextFormatter()).format(line)
+    said = (printable.JsonFormatter() if form == "json" else printable.TextFormatter()).format(line)
     if form == "text":
         assert said.endswith(" WARNING ↻ n/7")
     else:

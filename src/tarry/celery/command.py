@@ -21,17 +21,16 @@ def celery_relay(
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning, error.")] = "info",
 ) -> None:
     """Publishes Celery's waiting tasks when they are due, until SIGTERM. Needs tarry[celery]."""
-    import asyncio
     import logging
 
-    from tarry.internal import printable
+    from tarry.internal import log_formatter, run_in_loop
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(printable.TextFormatter())
+    handler.setFormatter(log_formatter("text"))
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
     relay = _load_relay(session, app)
     session.print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")
-    asyncio.run(_run(relay))
+    run_in_loop(_run(relay))
     session.print_note(f"tarry celery-relay {os.getpid()}: stopped, {relay.published} published")
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tarry.connections.address import Address, find_address
 from tarry.connections.topology import Topology
@@ -23,11 +23,13 @@ from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.topic_context import TopicContext
 
 if TYPE_CHECKING:
+    from tarry.clients.handle_verbs import HasBlockingQueueVerbs, HasDelayedQueueVerbs, HasTopicVerbs
     from tarry.clients.schedule_verbs import ScheduleVerbs
     from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs, DelayedQueueVerbs
     from tarry.verbs.redisson.versions import RedissonVersion
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
+T = TypeVar("T")
 COMMANDS_ONLY = "plain "
 """Prefix of the URL of a server that was connected to for plain commands, and may run no scripts."""
 MAX_BODY = 1 << 20
@@ -197,6 +199,13 @@ def wait_seconds(wait: Duration | None) -> float:
     return float("inf") if wait is None else duration_us(wait, "wait") / SECOND
 
 
+def checked_portion(limit: int | None) -> int | None:
+    """How many at most are moved. Raises ``BadInput``."""
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise BadInput(f"limit: {limit!r}; it is a whole number above 0, or None for all.")
+    return limit
+
+
 _logged_default = False
 
 
@@ -209,6 +218,7 @@ def log_default_server(topology: Topology) -> None:
             "No URL was given: using the embedded server in %s, for this user on this machine only. "
             "Set TARRY_URL to share a server.",
             topology.redacted.removesuffix(" (embedded)"),
+            extra={"tarry": {"started": topology.started_server}},
         )
 
 
@@ -228,3 +238,20 @@ class ErrorLog:
         _, done = self._reported.pop(what, (None, ""))
         if done:
             logging.getLogger("tarry").warning("%s is %s again.", what, done)
+
+
+@overload
+def server_verbs(handle: HasTopicVerbs[T]) -> TopicVerbs[T]: ...
+@overload
+def server_verbs(handle: HasDelayedQueueVerbs[T]) -> DelayedQueueVerbs[T]: ...
+@overload
+def server_verbs(handle: HasBlockingQueueVerbs[T]) -> BlockingQueueVerbs[T]: ...
+def server_verbs(handle: Any) -> Any:
+    """The verbs of a topic or a queue as scripts. Raises ``BadInput`` for one of a service's client."""
+    if isinstance(handle.verbs, TopicVerbs):
+        return handle.verbs
+    from tarry.verbs.redisson.delayed.queue_verbs import QueueVerbs
+
+    if isinstance(handle.verbs, QueueVerbs):
+        return handle.verbs
+    raise BadInput(f"topic: {handle.name} is one of a service's client; give its name.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from tarry.errors import BadInput
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.settings import SettingsChange
     from tarry.verbs.jobs.settle import SettleVerb
     from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
-    from tarry.verbs.jobs.topic import TopicVerbs
     from tarry.verbs.jobs.topic_context import TopicContext
     from tarry.verbs.redisson.delayed.queue_context import QueueContext
     from tarry.verbs.redisson.delayed.stats import QueueStats
@@ -82,13 +79,18 @@ class HasTopicVerbs(Protocol[T]):
     verbs: TopicHandleVerbs[T]
 
 
-def server_verbs(topic: HasTopicVerbs[T]) -> TopicVerbs[T]:
-    """The verbs of a topic as scripts. Raises ``BadInput`` for a topic of a service's client."""
-    from tarry.verbs.jobs.topic import TopicVerbs
+class HasDelayedQueueVerbs(Protocol[T]):
+    """A handle of a delayed queue, of either client."""
 
-    if not isinstance(topic.verbs, TopicVerbs):
-        raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
-    return topic.verbs
+    name: str
+    verbs: DelayedQueueHandleVerbs[T]
+
+
+class HasBlockingQueueVerbs(Protocol[T]):
+    """A handle of a blocking queue, of either client."""
+
+    name: str
+    verbs: BlockingQueueHandleVerbs[T]
 
 
 class ScheduleHandleVerbs(Protocol):

@@ -18,8 +18,6 @@ from tarry.verbs.jobs.topic_migration import (
     Row,
     arrive_each,
     destination_of,
-    migrate,
-    refuse_same_topic,
 )
 from tarry.verbs.redisson.delayed import queue_migration as migration
 from tarry.verbs.redisson.delayed import transfer
@@ -115,19 +113,3 @@ def at_one_server(flow: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
             done: T = end.value
             return done
         answer = yield request
-
-
-def migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, limit: int, redirect: bool = False
-) -> Flow[Migrated]:
-    """Moves about ``limit`` jobs into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
-    refuse_same_topic(True, source.context, target.context)
-    return _migrate_some(source, target, dry_run=dry_run, limit=limit, redirect=redirect)
-
-
-def _migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, limit: int, redirect: bool
-) -> Flow[Migrated]:
-    from_parts = yield from source.partitions()
-    to_parts = yield from target.partitions()
-    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, limit=limit, redirect=redirect)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
 from tarry.values.keys import TopicKeys, partition_of_name

@@ -60,6 +60,15 @@ class Address:
     """Whether views may read from replicas."""
 
     @property
+    def running_url(self) -> str | None:
+        """The URL of a server that runs already: ``None`` where the embedded one would have to be started."""
+        if self.kind != "embedded":
+            return self.full_url
+        from tarry.connections.embedded.shared_server import running_url
+
+        return running_url(self.folder)
+
+    @property
     def full_url(self) -> str | None:
         """The complete URL, for another client; ``None`` if none was given."""
         if self.kind == "embedded":

@@ -1,10 +1,21 @@
-"""Assesses a server: version, persistence, memory, clock, response time; with notes on problems. Pure functions."""
+"""Reads and assesses a server: version, persistence, memory, clock, response time; with notes on problems."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from tarry.connections import fitness
+from tarry.connections.faults import Fault
+from tarry.connections.resp import AnyReplies
+from tarry.core.requests import Asking
+
+if TYPE_CHECKING:
+    from tarry.connections.server_changes import ServerChanges
 
 SLOW_MS, SKEWED_MS, FULL, LAG_S = 20.0, 1000.0, 0.9, 5
 """Limits above which there is a note: response time, difference of the clocks, fraction of maxmemory in use, and for how long
@@ -29,11 +40,86 @@ class Node:
     """Whether a restart or a fail-over loses jobs that it has accepted."""
     unfit: tuple[str, ...] = ()
     """Those notes for which it cannot keep, take or hand out jobs as it should."""
+    info: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The fields of its INFO."""
+
+    @property
+    def redis_version(self) -> tuple[int, ...]:
+        """Major and minor of a Redis; nothing of a Valkey."""
+        return () if "valkey_version" in self.info else fitness.numbers(self.info.get("redis_version", ""))
 
     @property
     def slow_ms(self) -> float | None:
         """Its response time if that is slow."""
         return self.answer_ms if self.answer_ms > SLOW_MS else None
+
+
+class NodeReader:
+    """Reads the servers behind a client; its steps are for ``ask_servers``. ``watched``: by Sentinels. Not thread-safe."""
+
+    def __init__(self, *, cluster: bool, watched: bool = False) -> None:
+        self._cluster, self._watched = cluster, watched
+
+    @cached_property
+    def changes(self) -> ServerChanges:
+        """The notes on changes of the servers that it has read, as far as it was told."""
+        from tarry.connections.server_changes import ServerChanges
+
+        return ServerChanges()
+
+    def ping(self) -> Asking[float]:
+        """Asks whether it is reachable and runs scripts. Returns in how many ms it answered."""
+        began = time.perf_counter()
+        yield (b"PING",), (b"EVAL", b"return 1", b"0")
+        return (time.perf_counter() - began) * 1000
+
+    def read_info(self) -> Asking[Node]:
+        """A judgement by its INFO and its response time alone."""
+        answer_ms = yield from self.ping()
+        [info] = yield ((b"INFO",),)
+        return assess_node(
+            fitness.parse_info(info), None, None, cluster=self._cluster, answer_ms=answer_ms, clock_ms=None
+        )
+
+    def read(self, *, pings: int = 1) -> Asking[Node]:
+        """All that can be found out; the response time is the median of ``pings``."""
+        replies = yield AnyReplies(fitness.probe_commands())
+        if fitness.wants_save(replies):
+            replies += yield AnyReplies((fitness.SAVE,))
+        info, save, scripting = fitness.parse_probe(replies)
+        spans: list[float] = []
+        for _ in range(pings):
+            began = time.perf_counter()
+            yield AnyReplies(((b"PING",),))
+            spans.append((time.perf_counter() - began) * 1000)
+        node = assess_node(
+            info, save, scripting, cluster=self._cluster, answer_ms=median(spans), clock_ms=(yield from _clock_ms())
+        )
+        if not self._watched:
+            return node
+        found = alone(info, (yield from _replica_settings()))
+        loses_jobs = node.loses_jobs or any(note != UNREADABLE for note in found)
+        return replace(node, notes=(*node.notes, *found), loses_jobs=loses_jobs)
+
+
+def _clock_ms() -> Asking[float | None]:
+    """The difference of the server's clock to ours, assuming it was read in the middle of the round trip."""
+    before = time.time()
+    [reply] = yield AnyReplies(((b"TIME",),))
+    after = time.time()
+    if isinstance(reply, Fault):
+        return None
+    server_time: Any = int(reply[0]) + int(reply[1]) / 1e6
+    return round(float(server_time - (before + after) / 2) * 1000, 3)
+
+
+def _replica_settings() -> Asking[dict[str, str] | None]:
+    """Its settings about replicas; ``None`` if this user may not read them."""
+    [reply] = yield AnyReplies(((b"CONFIG", b"GET", b"min-replicas-*"),))
+    if not isinstance(reply, list):
+        return None
+    words = [word.decode() for word in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def assess_node(
@@ -84,6 +170,7 @@ def assess_node(
         clock_ms=clock_ms,
         notes=tuple(notes),
         unfit=tuple(unfit),
+        info=info,
         loses_jobs=failing or (info.get("aof_enabled", "1") == "0" and save == ""),
     )
 

@@ -6,14 +6,16 @@ No I/O: tarry.connections.blocking and tarry.connections.awaited send and receiv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import hiredis
 import redis.exceptions as driver
 from hiredis import Reader
 
 from tarry.connections.faults import ConnectionLost, Fault, fault_of
+from tarry.core.requests import Asking
 
+T = TypeVar("T")
 Args = tuple[bytes, ...]
 Outgoing = Args | bytes
 """A command, or one that is packed already."""
@@ -86,6 +88,44 @@ def raise_faults(replies: Replies) -> Replies:
         if isinstance(reply, Fault):
             raise reply
     return replies
+
+
+class AnyReplies(tuple[Args, ...]):
+    """Commands of which an error is a reply, too: steps (``Asking``) are sent the replies as they are. For others an error is raised."""
+
+    __slots__ = ()
+
+
+class _Server(Protocol):
+    def exchange(self, commands: Sequence[Args]) -> Any: ...
+
+
+def _checked(commands: Sequence[Args], replies: Any) -> Any:
+    return replies if isinstance(commands, AnyReplies) else raise_faults(replies)
+
+
+def ask(server: _Server, steps: Asking[T]) -> T:
+    """Takes steps on a server of a blocking client. Raises a ``Fault``."""
+    replies: Any = None
+    while True:
+        try:
+            commands = steps.send(replies)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        replies = _checked(commands, server.exchange(commands))
+
+
+async def ask_awaited(server: _Server, steps: Asking[T]) -> T:
+    """The same on a server of an awaited client."""
+    replies: Any = None
+    while True:
+        try:
+            commands = steps.send(replies)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        replies = _checked(commands, await server.exchange(commands))
 
 
 def transaction_end(commands: Sequence[Args]) -> Sequence[Args]:

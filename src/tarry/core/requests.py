@@ -171,6 +171,10 @@ def ask(request: ScriptCall[T] | Command[T]) -> Flow[T]:
     return answer
 
 
+Asking = Generator[Sequence[tuple[bytes, ...]], Any, T]
+"""Steps that one server is asked to take: they yield commands, and are sent the replies. It needs no key, and is no request."""
+
+
 def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
     """A request or a flow, as a flow."""
     if isinstance(operation, Command):

@@ -33,7 +33,7 @@ from tarry import JobInfo, Schedule, Stats, Topic
 from tarry.django import client
 from tarry.django.models import AdminTopic
 from tarry.errors import BadInput, BodyError, TarryError
-from tarry.internal import flow_of, gather, perform, perform_view, server_verbs, task_call, views
+from tarry.internal import gather, perform, perform_view, server_verbs, task_call
 
 TOPICS_SHOWN, JOBS_SHOWN, SCHEDULES_SHOWN, GROUPS_AT_ONCE = 100, 100, 100, 1000
 STATES = ("dead", "retrying", "delayed", "ready", "reserved", "finished")
@@ -185,7 +185,7 @@ def _report(request: AdminRequest, fault: TarryError) -> int:
 def _read_stats(names: Sequence[str]) -> list[Stats]:
     """The counts of some topics, in one pipeline."""
     topics = [client().topic(name) for name in names]
-    return perform_view(client(), gather([flow_of(server_verbs(topic).stats()) for topic in topics]))
+    return perform_view(client(), gather(server_verbs(topic).stats() for topic in topics))
 
 
 def _known_topic(name: str) -> Topic[Any]:
@@ -194,7 +194,7 @@ def _known_topic(name: str) -> Topic[Any]:
         topic: Topic[Any] = client().topic(name)
     except BadInput as fault:
         raise Http404(str(fault)) from fault
-    if not perform(client(), views.is_known(topic.verbs.context.keys)):
+    if not perform(client(), server_verbs(topic).is_known()):
         raise Http404(f"Nothing was ever added to the topic {name}.")
     return topic
 

@@ -278,6 +278,11 @@ def _all_keys(keys: TopicKeys) -> dict[str, bytes]:
     return {**keys._asdict(), **{part: stem + part.encode() for part in FURTHER_PARTS}}
 
 
+def all_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The keys of all parts of a topic."""
+    return tuple(_all_keys(keys).values())
+
+
 @cache
 def keys_of_parts(parts: tuple[str, ...]) -> Callable[[TopicKeys], tuple[bytes, ...]]:
     """What returns a topic's keys of these parts, in their order."""

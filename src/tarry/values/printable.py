@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import datetime
+from datetime import datetime, timezone
+from typing import Any
 
 INDENT = "    "
 
 
-def one_line(text: str) -> str:
-    r"""The text in one line: ``\x1b``, ``\n`` and ``\u202e`` instead of the characters."""
-    return text if text.isprintable() else "".join(map(_escaped, text))
+def one_line(text: str, *, as_json: bool = False) -> str:
+    r"""The text in one line: ``\x1b``, ``\n`` and ``\u202e`` instead of the characters. ``as_json``: it is JSON, and the answer means
+    the same: such characters can only be in strings, which may have them as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] if as_json else _escaped(c) for c in text)
 
 
 def indented(lines: str) -> str:
     """The same for text of several lines. All but the first are indented, so that none can pass for a line of ours."""
     return f"\n{INDENT}".join(map(one_line, lines.split("\n")))
-
-
-def json_line(text: str) -> str:
-    """JSON of the same value, without such characters: they can only be in strings, which may have them as escapes."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 class TextFormatter(logging.Formatter):
@@ -43,6 +42,34 @@ class TextFormatter(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # logging's
         return datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # local time, for people
+
+
+class JsonFormatter(logging.Formatter):
+    """``{"at": …, "level": …, "logger": …, "message": …, "topic": …, "id": …}``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, timezone.utc)
+        fields: dict[str, Any] = {
+            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "tarry", {}),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        import msgspec  # the start of a command needs none
+
+        try:
+            text = msgspec.json.encode(fields, enc_hook=str).decode()
+        except UnicodeEncodeError:  # halves of surrogate pairs, which file names may have
+            text = json.dumps(fields, default=str)
+        return one_line(text, as_json=True)
+
+
+def log_formatter(format: str, text: str | None = None) -> logging.Formatter:
+    """The formatter of a format; ``text`` is that of a line of text, as in ``logging``."""
+    return JsonFormatter() if format == "json" else TextFormatter() if text is None else TextFormatter(text)
 
 
 def _escaped(sign: str) -> str:

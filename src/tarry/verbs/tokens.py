@@ -21,7 +21,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
@@ -102,10 +102,27 @@ def hash_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def split_token(text: str) -> tuple[str, str] | None:
+class TokenText(NamedTuple):
+    """The parts of a token's text."""
+
+    id: str
+    secret: str
+
+    @property
+    def hash(self) -> str:
+        """The hash of its secret, as it is stored."""
+        return hash_of(self.secret)
+
+    @property
+    def sqs_secret_key(self) -> str:
+        """Its secret access key for clients of SQS."""
+        return sqs_secret_key(f"{PREFIX}{self.id}_{self.secret}")
+
+
+def split_token(text: str) -> TokenText | None:
     """Splits a token into its id and its secret; ``None`` if it is not a token."""
     id, separator, secret = text.removeprefix(PREFIX).partition("_")
-    return (id, secret) if text.startswith(PREFIX) and separator else None
+    return TokenText(id, secret) if text.startswith(PREFIX) and separator else None
 
 
 def store_token(namespace: str, id: str, record: Record) -> ScriptCall[bool]:

@@ -29,7 +29,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.connections.background import failures, supervise
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
+from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue, take_next
 from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.background import failures
 from tarry.errors import TarryError
@@ -107,7 +107,8 @@ class QueueConsumer:
     async def _take_next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
         if self.idle_check is None:
-            return await queue._take_next(float("inf") if self._health.healthy else FIRST_LOOK_S)
+            found = await take_next(queue, float("inf") if self._health.healthy else FIRST_LOOK_S)
+            return None if found is None else (found.payload, found.value)
         taken = await self._take_due()
         if taken is None and self.idle_check.in_real_time:
             await asyncio.sleep(NEXT_MILLISECOND_S)

@@ -48,7 +48,7 @@ def changing_files(folder: Path) -> Times:
     return found
 
 
-def serve(command: Sequence[str], folder: Path | None = None) -> int:
+def serve_with_reload(command: Sequence[str], folder: Path | None = None) -> int:
     """Runs the command until SIGTERM or SIGINT, which it passes on. Returns the exit code of the last process."""
     return _Reloader(command, folder or Path.cwd()).run()
 

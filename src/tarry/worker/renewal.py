@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tarry.clients.blocking.client import Client
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.connections.background import failures, supervise
 from tarry.connections.fitness import parse_info
 from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.connections.background import failures
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError

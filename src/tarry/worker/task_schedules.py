@@ -21,7 +21,7 @@ from typing import Any, Never
 from msgspec import UNSET, UnsetType
 
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.handle_verbs import server_verbs
+from tarry.clients.config import server_verbs
 from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.connections.background import failures
 from tarry.errors import BadInput, TarryError

@@ -12,28 +12,24 @@ A child has a socket to its parent (parent.py): it sends heartbeats over it, and
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
 
 from tarry import __version__
 from tarry.values.durations import SECOND, as_text, duration_us
 from tarry.values.printable import one_line
 from tarry.worker.log_lines import MOST_TOPICS, SHOWN_TOPICS
 from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
-from tarry.worker.signals import RELEASED
+from tarry.worker.signals import RELEASED, run_in_loop
 from tarry.worker.targets import Target
 from tarry.worker.worker import Worker
 
-T = TypeVar("T")
 
-
-def serve(worker: Worker, processes: int, command: Sequence[str], *, json: bool = False) -> int:
+def serve_worker(worker: Worker, processes: int, command: Sequence[str], *, json: bool = False) -> int:
     """Runs a worker until it is stopped, in this process or in several, each started by ``command``. With ``json`` the banner is
     a line of the log.
 
@@ -92,17 +88,6 @@ def _send(parent: socket.socket, heartbeat: bytes) -> None:
 def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
     asyncio.get_running_loop().remove_reader(parent)
     worker.stop()
-
-
-def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine until the end of this process, on uvloop where that is installed."""
-    gc.freeze()  # a collection of all that was imported would stop the loop for 30 ms, in the midst of a burst
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(work)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
 
 
 def banner(worker: Worker, processes: int) -> str:

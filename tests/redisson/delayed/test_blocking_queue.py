@@ -56,6 +56,19 @@ async def test_poll_from_any_takes_from_the_first_nonempty_queue(
     assert await blocking.poll_from_any(f"other-{name}", wait="1m") == "later"
 
 
+async def test_poll_from_any_with_name_tells_whose_element_it_is(
+    queues: Any, name: str, blocking: Any, clock: Any
+) -> None:
+    others = [f"other-{name}", f"third-{name}"]
+    assert await blocking.poll_from_any_with_name(*others) is None
+    await queues.blocking(others[1], codec="string").put("theirs")
+    await blocking.put("mine")
+    assert await blocking.poll_from_any_with_name(*others, wait=1) == (name, "mine")
+    assert await blocking.poll_from_any_with_name(*others, wait=1) == (others[1], "theirs")
+    await queues.delayed(others[0], codec="string").offer("later", 5)
+    assert await blocking.poll_from_any_with_name(*others, wait="1m") == (others[0], "later")
+
+
 @pytest.mark.parametrize(
     ("target", "limit", "said"),
     [

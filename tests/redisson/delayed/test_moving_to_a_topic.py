@@ -58,6 +58,19 @@ async def test_an_async_client_moves_everything_too(queues: Any, delayed: Any, n
     assert await delayed.size() == 0
 
 
+def test_a_move_with_a_limit_leaves_the_rest_for_the_next(client: Any, name: str) -> None:
+    queue, topic = client.delayed_queue(name, codec="json"), client.topic("orders")
+    queue.offer_many(list(range(600)), 60)
+    assert client.migrate_queue(queue, topic, limit=1).moved == 500, "it moves in steps"
+    assert client.migrate_queue(queue, topic, limit=500).moved == 100
+    assert client.migrate("orders", client.topic("bills"), limit=1).moved < 600
+    assert client.migrate("orders", client.topic("bills"), limit=600).moved > 0
+    assert topic.stats().delayed == 0
+    for limit in (0, True, "5"):
+        with pytest.raises(tarry.BadInput, match=r"^limit: .*; it is a whole number above 0, or None for all"):
+            client.migrate_queue(queue, topic, limit=limit)
+
+
 def test_both_formats_move_and_unreadable_elements_are_set_aside(
     client: Any, server: Any, clock: Clock, name: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.engine import Engine
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
+from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper, checked_portion
 from tarry.values.durations import Duration
 from tarry.values.other_words import (
     MISSING,
@@ -145,15 +145,17 @@ class AsyncClient(AsyncBaseClient[Engine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
+        ``limit``: about so many, the rest by another call.
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
-        from tarry.clients.handle_verbs import server_verbs
+        from tarry.clients.config import server_verbs
         from tarry.clients.migration import count_queue, migrate_queue
         from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
@@ -163,7 +165,9 @@ class AsyncClient(AsyncBaseClient[Engine]):
             return await self.engine.run(count_queue(source.verbs.context, server_verbs(chosen)))
         await self.engine.register_topic(chosen.name)
         return await self.engine.run(
-            migrate_queue(source.verbs.context, server_verbs(chosen), progress, redirect=redirect)
+            migrate_queue(
+                source.verbs.context, server_verbs(chosen), progress, checked_portion(limit), redirect=redirect
+            )
         )
 
     async def migrate(
@@ -173,6 +177,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the waiting jobs, the dead jobs and the schedules into another topic, also of another server; ``dry_run``
@@ -180,13 +185,14 @@ class AsyncClient(AsyncBaseClient[Engine]):
 
         Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
         refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
-        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is
+        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``limit``: about so
+        many jobs, the rest by another call. ``progress`` is
         called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
         cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
         that topic is gone for good.
         """
         from tarry.clients.awaited.flow_runner import run_flow
-        from tarry.clients.handle_verbs import server_verbs
+        from tarry.clients.config import server_verbs
         from tarry.verbs.jobs import topic_migration as migration
 
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
@@ -201,7 +207,9 @@ class AsyncClient(AsyncBaseClient[Engine]):
         if not dry_run:
             await to.engine.register_topic(to.name)
         engines = (mine.engine, to.engine)
-        steps = migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect)
+        steps = migration.migrate(
+            here, there, dry_run=dry_run, progress=progress, limit=checked_portion(limit), redirect=redirect
+        )
         return await run_flow(steps, lambda step: engines[step[0]].run(step[1]), faults=())
 
     # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────

@@ -107,12 +107,9 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
         polled = await self._poll_until(limit, time.monotonic() + seconds)
         if polled is None:
             return []
-        items = self._items_of(polled)
+        items = self.context.items_of(polled)
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
-
-    def _items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
-        return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
     async def _poll_until(self, limit: int, until: float) -> PollReply | None:
         # the removed members; ``None`` when none is due in time
@@ -181,13 +178,3 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     async def clear(self) -> bool:
         """Removes all items. Returns whether there was one."""
         return await self.engine.runner.transact(plain_commands.clear(self.context))
-
-
-async def poll_until(queue: AsyncGuardedQueue[T], limit: int, until: float) -> PollReply | None:
-    """The removed members, for programs that put them back; ``None`` if none is due in time."""
-    return await queue._poll_until(limit, until)
-
-
-def items_of(queue: AsyncGuardedQueue[T], polled: PollReply) -> list[GuardedItem[T]]:
-    """The items of the removed members."""
-    return queue._items_of(polled)

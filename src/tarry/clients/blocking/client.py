@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.topic import Topic
-from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
+from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper, checked_portion
 from tarry.values.durations import Duration
 from tarry.values.other_words import (
     MISSING,
@@ -142,15 +142,17 @@ class Client(BaseClient[Engine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
+        ``limit``: about so many, the rest by another call.
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
-        from tarry.clients.handle_verbs import server_verbs
+        from tarry.clients.config import server_verbs
         from tarry.clients.migration import count_queue, migrate_queue
         from tarry.clients.redisson.blocking.delayed_queue import DelayedQueue
 
@@ -159,7 +161,11 @@ class Client(BaseClient[Engine]):
         if dry_run:
             return self.engine.run(count_queue(source.verbs.context, server_verbs(chosen)))
         self.engine.register_topic(chosen.name)
-        return self.engine.run(migrate_queue(source.verbs.context, server_verbs(chosen), progress, redirect=redirect))
+        return self.engine.run(
+            migrate_queue(
+                source.verbs.context, server_verbs(chosen), progress, checked_portion(limit), redirect=redirect
+            )
+        )
 
     def migrate(
         self,
@@ -168,6 +174,7 @@ class Client(BaseClient[Engine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the waiting jobs, the dead jobs and the schedules into another topic, also of another server; ``dry_run``
@@ -175,13 +182,14 @@ class Client(BaseClient[Engine]):
 
         Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
         refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
-        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is
+        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``limit``: about so
+        many jobs, the rest by another call. ``progress`` is
         called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
         cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
         that topic is gone for good.
         """
         from tarry.clients.blocking.flow_runner import run_flow
-        from tarry.clients.handle_verbs import server_verbs
+        from tarry.clients.config import server_verbs
         from tarry.verbs.jobs import topic_migration as migration
 
         mine: Any = handle_of("topic", Topic, topic, self.topic)
@@ -196,7 +204,9 @@ class Client(BaseClient[Engine]):
         if not dry_run:
             to.engine.register_topic(to.name)
         engines = (mine.engine, to.engine)
-        steps = migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect)
+        steps = migration.migrate(
+            here, there, dry_run=dry_run, progress=progress, limit=checked_portion(limit), redirect=redirect
+        )
         return run_flow(steps, lambda step: engines[step[0]].run(step[1]), faults=())
 
     # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────

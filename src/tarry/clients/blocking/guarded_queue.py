@@ -106,12 +106,9 @@ class GuardedQueue(SizedOperators, Generic[T]):
         polled = self._poll_until(limit, time.monotonic() + seconds)
         if polled is None:
             return []
-        items = self._items_of(polled)
+        items = self.context.items_of(polled)
         call_on_late(items, self._on_late, self._max_lateness_us)
         return items
-
-    def _items_of(self, polled: PollReply) -> list[GuardedItem[T]]:
-        return [self.context.item(member, score, polled.now) for member, score in polled.members]
 
     def _poll_until(self, limit: int, until: float) -> PollReply | None:
         # the removed members; ``None`` when none is due in time
@@ -180,13 +177,3 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def clear(self) -> bool:
         """Removes all items. Returns whether there was one."""
         return self.engine.runner.transact(plain_commands.clear(self.context))
-
-
-def poll_until(queue: GuardedQueue[T], limit: int, until: float) -> PollReply | None:
-    """The removed members, for programs that put them back; ``None`` if none is due in time."""
-    return queue._poll_until(limit, until)
-
-
-def items_of(queue: GuardedQueue[T], polled: PollReply) -> list[GuardedItem[T]]:
-    """The items of the removed members."""
-    return queue._items_of(polled)

@@ -51,11 +51,6 @@ class ServerPool:
         """The address, as it may be shown."""
         return self._topology.redacted
 
-    @property
-    def started_server(self) -> bool:
-        """Whether it has started the embedded server."""
-        return self._topology.started_server
-
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 

@@ -10,7 +10,7 @@ from tarry.clients.awaited.base_client import AsyncBaseClient, handle_of
 from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.awaited.locks import AsyncLock
 from tarry.clients.awaited.topic import AsyncTopic
-from tarry.clients.config import MAX_BODY, PATIENCE
+from tarry.clients.config import MAX_BODY, PATIENCE, checked_portion
 from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
 from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
@@ -121,6 +121,7 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
@@ -128,7 +129,15 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("to", AsyncTopic, to, self.topic)
         place = self.engine.config.service
         return await self.engine.run(
-            migration.migrate_queue(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
+            migration.migrate_queue(
+                place,
+                source,
+                chosen,
+                dry_run=dry_run,
+                redirect=redirect,
+                limit=checked_portion(limit),
+                progress=progress,
+            )
         )
 
     async def migrate(
@@ -138,6 +147,7 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace;
@@ -148,7 +158,9 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
         mine, there = handle_of("topic", AsyncTopic, topic, self.topic), handle_of("to", AsyncTopic, to)
         place = self.engine.config.service
         return await self.engine.run(
-            migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
+            migration.migrate(
+                place, mine, there, dry_run=dry_run, redirect=redirect, limit=checked_portion(limit), progress=progress
+            )
         )
 
     def map_cache(

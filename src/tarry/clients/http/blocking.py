@@ -11,7 +11,7 @@ from tarry.clients.blocking.base_client import BaseClient, handle_of
 from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.locks import Lock
 from tarry.clients.blocking.topic import Topic
-from tarry.clients.config import MAX_BODY, PATIENCE
+from tarry.clients.config import MAX_BODY, PATIENCE, checked_portion
 from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
 from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import ServiceAddress
@@ -121,6 +121,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
@@ -128,7 +129,15 @@ class HTTPClient(BaseClient[HTTPEngine]):
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("to", Topic, to, self.topic)
         place = self.engine.config.service
         return self.engine.run(
-            migration.migrate_queue(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
+            migration.migrate_queue(
+                place,
+                source,
+                chosen,
+                dry_run=dry_run,
+                redirect=redirect,
+                limit=checked_portion(limit),
+                progress=progress,
+            )
         )
 
     def migrate(
@@ -138,6 +147,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
         *,
         dry_run: bool = False,
         redirect: bool = False,
+        limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace;
@@ -148,7 +158,9 @@ class HTTPClient(BaseClient[HTTPEngine]):
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
         place = self.engine.config.service
         return self.engine.run(
-            migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
+            migration.migrate(
+                place, mine, there, dry_run=dry_run, redirect=redirect, limit=checked_portion(limit), progress=progress
+            )
         )
 
     def map_cache(

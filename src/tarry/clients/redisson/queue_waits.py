@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 from tarry.clients.replies import unavailable_error
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.core.patience import RetryDelay
 from tarry.values.keys import QueueKeys
 
+T = TypeVar("T")
 logger = logging.getLogger("tarry")
 WINDOW_S = 5.0
 """The longest single wait. Then a new one begins, so that a lost connection or server delays a caller no longer than this."""
 SILENT = "the waiting connection has been silent for too long"
 Pair = tuple[bytes, bytes]  #: the list, and the payload that came from it
+
+
+class Taken(NamedTuple, Generic[T]):
+    """An element that was taken: the list that it was in, its payload, its value."""
+
+    ready: bytes
+    payload: bytes
+    value: T
 
 
 class Windows:

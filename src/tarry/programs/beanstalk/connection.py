@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
 from tarry.errors import TarryError
-from tarry.internal import failures, faults
+from tarry.internal import failures
 from tarry.programs.beanstalk.commands import BAD_FORMAT, HTTP, LONGEST_LINE, BeanstalkCommand, ProtocolError, parse
 from tarry.programs.beanstalk.session import CLOSE, OUT_OF_MEMORY, TIMED_OUT, Session
 from tarry.programs.serving.connection_limits import Phase, PortLimits
@@ -191,7 +191,7 @@ class Connection(asyncio.Protocol):
             reply = await self._server.perform(self, command, body)
         except TarryError as fault:
             logger.warning("%s: %s", command.name, fault)
-            reply = OUT_OF_MEMORY if str(fault).startswith(faults.MEMORY_FULL) else INTERNAL_ERROR
+            reply = OUT_OF_MEMORY if str(fault).startswith("The server's memory is full") else INTERNAL_ERROR
         except Exception:
             logger.exception("%s failed", command.name)
             reply = INTERNAL_ERROR

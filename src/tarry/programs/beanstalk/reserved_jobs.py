@@ -11,8 +11,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tarry import AsyncJob
     from tarry.programs.beanstalk.tubes import Tube
+    from tarry.types import BaseJob
     from tarry.wire.bodies import Body
 
 SMALL = 64
@@ -23,7 +23,7 @@ SMALL = 64
 class TubeJob:
     """A job that the connection has reserved, and when its TTR ends by the loop's clock."""
 
-    job: AsyncJob[Body]
+    job: BaseJob[Body]
     tube: Tube
     ends: float
 

@@ -16,9 +16,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.topic import jobs_of
 from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
-from tarry.internal import RAW, filter_counts, job_values, perform, records, server_verbs
+from tarry.internal import LONGEST_TTR_MS, RAW, head_of, perform, server_verbs
 from tarry.internal import moment_us as us_of
 from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, BeanstalkCommand, priority_of
@@ -27,10 +26,10 @@ from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
 
 if TYPE_CHECKING:
     from tarry import AsyncJob, JobInfo, Stats
-    from tarry.internal import job_values
+    from tarry.internal import StoredJob
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
-    from tarry.types import State
+    from tarry.types import BaseJob, State
     from tarry.wire.bodies import Body
 
 SECOND = timedelta(seconds=1)
@@ -42,7 +41,7 @@ KICKED_AT_ONCE = 100
 RETRY_S = 1.0
 """How long a consumer that waits without a timeout lets pass before it tries a server again that does not answer."""
 LONGEST_WAIT_S = 10**9
-LONGEST_TTR_S = records.LONGEST_TTR_MS // 1000
+LONGEST_TTR_S = LONGEST_TTR_MS // 1000
 ANY_STATE: tuple[State, ...] = ("delayed", "ready", "dead")
 NOT_FOUND, TIMED_OUT, DEADLINE_SOON, DRAINING = (
     b"NOT_FOUND\r\n",
@@ -201,13 +200,13 @@ class Session:
         found = await self._tubes.by_number(number, self._pop_by_id)
         return NOT_FOUND if found is None else await self._reserved(*found)
 
-    async def _reserved(self, job: AsyncJob[Body], tube: Tube) -> bytes:
+    async def _reserved(self, job: BaseJob[Body], tube: Tube) -> bytes:
         unnumbered = self._hold(job, tube)
         number = await self._tubes.number_of(job.topic, job.id)
         self.reserved.rename(unnumbered, number)
         return _with_body(b"RESERVED", number, job)
 
-    def _hold(self, job: AsyncJob[Body], tube: Tube) -> int:
+    def _hold(self, job: BaseJob[Body], tube: Tube) -> int:
         """Notes a reserved job whose number is not known yet, under a key that is no number of a job."""
         key = -id(job)
         self.reserved[key] = TubeJob(job, tube, self._loop.time() + job.ttr / SECOND)
@@ -229,10 +228,7 @@ class Session:
     async def _delete_by_id(self, tube: Tube, id: str) -> bool | None:
         job = await _get(tube, id)
         if job is not None and job.state in ("delayed", "dead"):
-            return (
-                await perform(tube, server_verbs(tube).delete_exactly(id, job_values.head_of(job).nonce)) is not None
-                or None
-            )
+            return await perform(tube, server_verbs(tube).delete_exactly(id, head_of(job).nonce)) is not None or None
         found = await self._pop_by_id(tube, id)
         if found is not None:
             with suppress(StaleReceipt):
@@ -241,7 +237,7 @@ class Session:
         return None
 
     async def _release(self, number: int, pri: int, delay: float) -> bytes:
-        async def release(job: AsyncJob[Body], tube: Tube) -> bytes:
+        async def release(job: BaseJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "releases", priority_of(pri), pri=str(pri), delay=_text(delay))
             when = b"%d" % round(delay * 1e6) if delay else b"@%d" % _place_us(job)
             dead = await perform(tube, server_verbs(tube).fail(job, when, "released", True))
@@ -250,7 +246,7 @@ class Session:
         return await self._on_mine(number, release)
 
     async def _bury(self, number: int, pri: int) -> bytes:
-        async def bury(job: AsyncJob[Body], tube: Tube) -> bytes:
+        async def bury(job: BaseJob[Body], tube: Tube) -> bytes:
             await _count(job, tube, "buries", priority_of(pri), pri=str(pri))
             await tube.bury(job, reason="buried")
             return b"BURIED\r\n"
@@ -269,7 +265,7 @@ class Session:
         self.reserved.renew(number, self._loop.time() + mine.job.ttr / SECOND)
         return b"TOUCHED\r\n"
 
-    async def _on_mine(self, number: int, act: Callable[[AsyncJob[Body], Tube], Awaitable[bytes]]) -> bytes:
+    async def _on_mine(self, number: int, act: Callable[[BaseJob[Body], Tube], Awaitable[bytes]]) -> bytes:
         """Settles a job that is reserved here."""
         mine = self.reserved.get(number)
         if mine is None:
@@ -283,9 +279,12 @@ class Session:
 
     async def _pop_by_id(
         self, tube: Tube, id: str, states: Sequence[State] = ANY_STATE
-    ) -> tuple[AsyncJob[Body], Tube] | None:
+    ) -> tuple[BaseJob[Body], Tube] | None:
         taken = await perform(tube, server_verbs(tube).pop_by_id(id, states))
-        return (jobs_of(tube, taken, taken.jobs)[0], tube) if taken else None
+        if not taken:
+            return None
+        codec = server_verbs(tube).context.codec
+        return BaseJob(tube.name, codec, taken.receipt, taken.now, taken.jobs[0]), tube
 
     async def give_back(self) -> None:
         """Releases all reserved jobs, as if they had not been handed out; delayed ones are ready, as in beanstalkd."""
@@ -342,7 +341,7 @@ class Session:
     async def _urgent(self, stats: Stats) -> int:
         """How many jobs of a tube are ready and urgent."""
         tube = self._tubes.tube(stats.topic)
-        return await perform(tube, filter_counts.ready_of_priority(server_verbs(tube), stats.now, LEAST_URGENT))
+        return await perform(tube, server_verbs(tube).count_ready_of_priority(stats.now, LEAST_URGENT))
 
     async def _list_tubes(self) -> bytes:
         return reports.of_names(self._tubes.order.sort(stats.topic for stats in await self._all_tubes()))
@@ -402,7 +401,7 @@ class Session:
         return b"PAUSED\r\n"
 
 
-async def _finish(job: AsyncJob[Body], tube: Tube) -> None:
+async def _finish(job: BaseJob[Body], tube: Tube) -> None:
     await tube.finish(job)
 
 
@@ -413,7 +412,7 @@ async def _get(tube: Tube, id: str) -> JobInfo[Body] | None:
         return None
 
 
-async def _count(job: AsyncJob[Body], tube: Tube, what: str, priority: int | None = None, **changed: str) -> None:
+async def _count(job: BaseJob[Body], tube: Tube, what: str, priority: int | None = None, **changed: str) -> None:
     """Counts in the headers of a reserved job, and changes others, and its priority if one is given. Raises ``StaleReceipt``."""
     headers = _headers_of(job)
     headers.update(changed, **{what: str(reports.number_in(headers, what) + 1)})
@@ -421,7 +420,7 @@ async def _count(job: AsyncJob[Body], tube: Tube, what: str, priority: int | Non
         raise StaleReceipt(f"Job {job.id} is not reserved any more.", id=job.id, reason="timed out", attempt=None)
 
 
-def _headers_of(job: job_values.StoredJob[Body]) -> dict[str, str]:
+def _headers_of(job: StoredJob[Body]) -> dict[str, str]:
     try:
         return dict(job.headers)
     except BodyError:
@@ -432,11 +431,11 @@ def _text(seconds: float) -> str:
     return str(seconds) if isinstance(seconds, int) else f"{seconds:.6f}".rstrip("0").rstrip(".")
 
 
-def _place_us(job: AsyncJob[Body]) -> int:
+def _place_us(job: BaseJob[Body]) -> int:
     """Where a job goes that is released without a delay: its old place; that of now if it was taken by its number before it was due."""
     return us_of(min(job.due, job.due + job.lateness))
 
 
-def _with_body(word: bytes, number: int, job: job_values.StoredJob[Body]) -> bytes:
+def _with_body(word: bytes, number: int, job: StoredJob[Body]) -> bytes:
     raw = job.raw
     return b"%s %d %d\r\n%s\r\n" % (word, number, len(raw), raw)

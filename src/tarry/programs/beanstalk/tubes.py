@@ -18,9 +18,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from tarry import AsyncJob, AsyncTopic
-from tarry.internal import Command, perform
-from tarry.internal import keys as key_names
-from tarry.internal import names as known_names
+from tarry.internal import NamespaceVerbs, perform
 from tarry.programs.beanstalk.commands import TUBE_NAME
 from tarry.programs.beanstalk.tube_order import TubeOrder
 from tarry.programs.serving.namespace_clients import NamespaceClients
@@ -77,7 +75,7 @@ class Tubes:
         """A number for a new job of a tube."""
         while self._next > self._end:
             if self._refilling is None or self._refilling.done():
-                call = reserve_numbers(self.namespace, BLOCK)
+                call = NamespaceVerbs(self.namespace).reserve_numbers(BLOCK)
                 self._refilling = asyncio.ensure_future(perform(self._clients[self.namespace], call))
                 self._refilling.add_done_callback(self._refill)
             await asyncio.shield(self._refilling)
@@ -130,14 +128,9 @@ class Tubes:
         return None
 
 
-def reserve_numbers(namespace: str, n: int) -> Command[int]:
-    """Reserves ``n`` numbers, and returns the last one. They rise. Numbers of a lost reply are given to nobody."""
-    return Command((b"INCRBY", key_names.numbers_key(namespace), b"%d" % n), int)
-
-
 def is_tube(topic: str) -> bool:
     """Whether beanstalkd's clients can name the topic."""
-    return TUBE_NAME.fullmatch(topic) is not None and topic not in known_names.DOTS
+    return TUBE_NAME.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def _hash_of(tube: str) -> int:

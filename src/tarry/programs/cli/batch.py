@@ -14,8 +14,8 @@ import msgspec
 
 from tarry import Added, NewJob
 from tarry.errors import BadInput
-from tarry.internal import JobOptions, flow_of, perform, register_topic, server_verbs
-from tarry.programs.cli.progress import progress, with_progress
+from tarry.internal import JobOptions, perform, server_verbs
+from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
@@ -52,14 +52,12 @@ def add_from_file(
     topic, jobs = handle.name, new_jobs(path, raw=raw)[:limit]
     if not dry_run:
         perform(handle, server_verbs(handle).partitions())  # first, so that each answer below counts as progress
-    flow = flow_of(server_verbs(handle).add_many(jobs, options, atomic=False))
+    adding = server_verbs(handle).add_many(jobs, options, atomic=False)
     if dry_run:
         session.print_answer({"topic": topic, "would_add": len(jobs)}, f"{topic}  {len(jobs)} jobs would be added")
         return ()
-    if jobs:
-        register_topic(handle, topic)
     with progress(f"{topic}: adding", len(jobs)) as advance:
-        return perform(handle, with_progress(flow, lambda step: advance(len(step))))
+        return perform(handle, adding, registers=bool(jobs), on_answer=lambda _, step: advance(len(step)))
 
 
 def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:

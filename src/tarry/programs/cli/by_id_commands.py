@@ -210,18 +210,17 @@ def _list(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
     """Lists jobs by time: when due, when their TTR ends, when they died or finished. On a terminal as a table, with task, body and error."""
-    from tarry.internal import JobSearch, views
+    from tarry.internal import JobSearch, server_verbs
 
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
-    views.page_args(
-        cast("StateFilter | None", state), after, before, 1, None
-    )  # bad options are refused before an unknown topic
+    chosen = cast("StateFilter | None", state)
+    server_verbs(session.topic(topic)).check_filter(chosen, after, before)  # before an unknown topic is refused
     JobSearch(task, error, text).check(None)
     handle, cursor, left, looked_at = session.known_topic(topic), None, limit, 0
     table: list[JobInfo[Any]] = []
     while left:
         page = handle.list(
-            cast("StateFilter | None", state),
+            chosen,
             due_after=after,
             due_before=before,
             task=task,

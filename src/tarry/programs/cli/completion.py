@@ -39,11 +39,12 @@ def complete_topics(context: typer.Context) -> list[str]:
 
 def _read_topics(kind: type[Client], context: typer.Context, found: list[str]) -> None:
     from tarry.errors import TarryError
+    from tarry.internal import address_of
 
     logging.disable(logging.CRITICAL)  # log lines would disturb the command line
     try:
-        url = _running_url(_option_value(context, "url") or None)
         namespace = _option_value(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
+        url = address_of(kind(_option_value(context, "url") or None, namespace=namespace)).running_url
         if url is not None:
             with kind(url, namespace=namespace, patience=0) as client:
                 found += client.topics()
@@ -59,12 +60,3 @@ def _option_value(context: typer.Context, option: str) -> str:
             return str(here.params[option])
         here = here.parent  # type: ignore[assignment]  # typer's are typer's all the way up
     return ""
-
-
-def _running_url(url: str | None) -> str | None:
-    """The URL from the option or the environment; the embedded server only if it is running."""
-    from tarry.connections.address import find_address
-    from tarry.connections.embedded.shared_server import running_url
-
-    address = find_address(url, os.environ)
-    return running_url(address.folder) if address.kind == "embedded" else url or os.environ["TARRY_URL"]

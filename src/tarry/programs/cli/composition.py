@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tarry import __version__
 from tarry.errors import BadInput
-from tarry.internal import names
+from tarry.internal import NamespaceVerbs, check_name
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.dialects.mounts import DIALECTS
 from tarry.programs.serving.mounts import Mount
@@ -100,9 +100,9 @@ def dialects_of(given: Iterable[str]) -> dict[str, str]:
             place = DIALECTS[name].place
         elif DIALECTS[name].kind == "namespace":
             with renamed_parameters(namespace="dialect"):
-                names.check_namespace(place)
+                NamespaceVerbs(place)
         else:
-            names.check_name(place, "dialect")
+            check_name(place, "dialect")
         places[name] = place
     return places
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import TarryError, Unavailable
-from tarry.internal import address_of, ask_servers, perform, register_topic, server_verbs
+from tarry.internal import address_of, ask_servers, perform, server_verbs
 from tarry.programs.cli.commands import verb
 from tarry.programs.cli.output import condition_data, count_text
 from tarry.programs.cli.selection import DryRun
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tarry import Client, Stats
-    from tarry.internal import health
-    from tarry.programs.cli.nodes import AskedServer
+    from tarry.internal import Node
     from tarry.programs.serving.conditions import Condition
 
 MAX_JOBS, MAX_MB = 1_000_000, 500
@@ -67,7 +66,7 @@ def doctor(
     tarry's own ACL roles may not CONFIG GET or SCAN. It prints what it could not check.
     """
     client = session.client  # first: it imports redis-py, without telemetry
-    from tarry.internal import faults
+    from tarry.internal import NotPermitted
     from tarry.programs.cli.nodes import as_text, read_nodes
     from tarry.programs.serving.conditions import assess_topic, facts_of
 
@@ -77,7 +76,7 @@ def doctor(
     known = set(client.topics())  # connecting checks whether the server can be used
     try:
         there = _topics_with_jobs(client)
-    except faults.NotPermitted:
+    except NotPermitted:
         there = dict[str, int]()
         session.print_note(
             "Topics that are missing in the list were not searched: this user may not SCAN. Run it as the server's administrator."
@@ -86,7 +85,7 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            register_topic(client, name)
+            perform(client.topic(name), server_verbs(client.topic(name)).partitions(), registers=True)
     shown = address_of(client).redacted
     servers = read_nodes(client)
     server = facts_of(servers.values())
@@ -130,7 +129,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _node_data(node: health.Node) -> dict[str, Any]:
+def _node_data(node: Node) -> dict[str, Any]:
     data = asdict(node)
     del data["loses_jobs"], data["unfit"]
     return data
@@ -178,10 +177,9 @@ def _text_of(condition: Condition, topic: str) -> str:
 
 def _check_settings(client: Client, name: str, parts: Sequence[Any]) -> list[str]:
     """Notes about partitions with different settings, which an interrupted ``configure`` leaves."""
-    from tarry.internal import flow_of, gather
-    from tarry.verbs.jobs.settings import read_settings
+    from tarry.internal import gather
 
-    data = perform(client, gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
+    data = perform(client, gather(part.read_settings() for part in parts))
     if all(one == data[0] for one in data):
         return []
     why = "its partitions have different settings, because a configure was interrupted"
@@ -192,12 +190,12 @@ def _too_large(
     client: Client, parts: Sequence[Any], max_jobs: int = MAX_JOBS, max_bytes: int = MAX_MB << 20
 ) -> list[str]:
     """Notes about topics or partitions so large that moving them to another node would block a server."""
-    from tarry.internal import Command, flow_of, gather
+    from tarry.internal import Command, gather
 
     places = [part.keys.jobs for part in parts]
     counts = [Command((b"HLEN", key), int) for key in places]
     memory = [Command((b"MEMORY", b"USAGE", key), lambda reply: int(reply or 0), key_index=2) for key in places]
-    found = perform(client, gather(map(flow_of, (*counts, *memory))))
+    found = perform(client, gather((*counts, *memory)))
     notes = list[str]()
     for number, (jobs, size) in enumerate(zip(found[: len(places)], found[len(places) :], strict=True)):
         if jobs > max_jobs or size > max_bytes:
@@ -211,44 +209,24 @@ def _too_large(
 
 def _topics_with_jobs(client: Client) -> dict[str, int]:
     """The topics that have jobs, found by their keys on all nodes, and the last partition that has any, or -1."""
-    from tarry.internal import keys as key_names
-    from tarry.internal import raise_faults
-
-    begin, end = key_names.topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
-
-    def scan(server: AskedServer) -> set[tuple[str, int]]:
-        found: set[tuple[str, int]] = set()
-        cursor = b"0"
-        while True:
-            [(cursor, keys)] = raise_faults(
-                server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
-            )
-            for key in keys:
-                if key.startswith(begin) and key.endswith(end):
-                    name, number = key_names.partition_of(key[len(begin) : -len(end)])
-                    if not name.startswith(b" "):  # a part of tarry has it (OwnTopic)
-                        found.add((name.decode(), number))
-            if cursor == b"0":
-                return found
+    from tarry.internal import NamespaceVerbs
 
     found: dict[str, int] = {}
-    for name, number in set[tuple[str, int]]().union(*ask_servers(client, scan).values()):
+    find = NamespaceVerbs(client.namespace).find_topics
+    for name, number in set[tuple[str, int]]().union(*ask_servers(client, find).values()):
         found[name] = max(number, found.get(name, -1))
     return found
 
 
 def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
     """Prints ACL lines that the server accepts: an old server refuses a line with a command that it does not know."""
-    from tarry.internal import fitness
-    from tarry.verbs import acl
+    from tarry.internal import NamespaceVerbs
+    from tarry.programs.cli.nodes import read_nodes
 
-    def version(server: AskedServer) -> tuple[int, ...]:
-        info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
-        return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
-
-    oldest = min((found for found in ask_servers(session.client, version).values() if found), default=())
-    for role in acl.ROLES:
-        line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
+    versions = [node.redis_version for node in read_nodes(session.client).values()]
+    oldest = min(filter(None, versions), default=())
+    for role, text in NamespaceVerbs(session.namespace).acl_lines(objects, oldest, also).items():
+        line = f"user {text}"
         session.print_answer({"role": role, "line": line}, line)
     session.print_note(
         f"For {' and '.join((session.namespace, *also))}, and objects shared with Java that begin with {objects or session.namespace}; set "

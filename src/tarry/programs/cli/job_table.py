@@ -20,9 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tarry.errors import BodyError
-from tarry.internal import SECOND, printable, task_call
-from tarry.programs.cli.output import last_error_line, state_moment
-from tarry.values.durations import as_text
+from tarry.internal import one_line, task_call
+from tarry.programs.cli.output import last_error_line, span_text, state_moment
 
 if TYPE_CHECKING:
     from tarry import JobInfo
@@ -141,9 +140,9 @@ def moment_text(at: datetime, now: datetime) -> str:
 
 def rounded(span: timedelta) -> str:
     """A distance in whole seconds: ``30 m``, ``1 h 5 m``, ``0 s``."""
-    return re.sub(r"(\d)([a-z])", r"\1 \2", as_text(round(abs(span) / timedelta(seconds=1)) * SECOND))
+    return re.sub(r"(\d)([a-z])", r"\1 \2", span_text(timedelta(seconds=round(abs(span) / timedelta(seconds=1)))))
 
 
 def in_one_line(text: str) -> str:
     """The start of a producer's text, in one line."""
-    return printable.one_line(text[:MOST_SHOWN])
+    return one_line(text[:MOST_SHOWN])

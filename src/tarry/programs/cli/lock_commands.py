@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import ask_servers
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import group, verb
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry import LockState
-    from tarry.programs.cli.nodes import AskedServer
 
 LOCKS = group("lock", "Locks across machines: who holds them, and releasing them by force.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
@@ -75,25 +74,14 @@ def _list(
 
 def _known_names(session: CommandSession, *, shared: bool) -> list[str]:
     from tarry.errors import ServerUnfit
-    from tarry.internal import faults, lock_scripts, raise_faults
+    from tarry.internal import NamespaceVerbs, NotPermitted, ask_servers
+    from tarry.programs.serving.problems import NO_SCAN
 
-    namespace = session.client.namespace
-
-    def names(server: AskedServer) -> set[str]:
-        found: set[str] = set()
-        cursor = b"0"
-        while True:
-            ((cursor, keys),) = raise_faults(
-                server.exchange([lock_scripts.scan_locks(cursor, namespace, shared=shared)])
-            )
-            found.update(lock_scripts.lock_of(key, namespace).name for key in keys)
-            if cursor == b"0":
-                return found
-
+    find = partial(NamespaceVerbs(session.client.namespace).find_locks, shared=shared)
     try:
-        return sorted(set().union(*ask_servers(session.client, names).values()))
-    except faults.NotPermitted as fault:
-        raise ServerUnfit(lock_scripts.NO_SCAN) from fault
+        return sorted(set().union(*ask_servers(session.client, find).values()))
+    except NotPermitted as fault:
+        raise ServerUnfit(NO_SCAN) from fault
 
 
 @verb(within=LOCKS)

@@ -189,7 +189,7 @@ def stats_data(stats: MapStats) -> dict[str, Any]:
 def _as_text(stats: MapStats) -> str:
     data = [stats.name, f"size {stats.size}", f"expired {stats.expired}", f"evictors {stats.evictors}"]
     if stats.next_expiry is not None:
-        data.append(f"next in {output.lateness_text(stats.next_expiry - stats.now)}")
+        data.append(f"next in {output.span_text(stats.next_expiry - stats.now)}")
     if stats.max_size is not None:
         data.append(f"at most {stats.max_size} ({stats.mode})")
     return "  ".join(data)
@@ -219,4 +219,4 @@ def _text(value: Any) -> str:
 
 
 def _ttl_text(left: timedelta | None) -> str:
-    return "" if left is None else f"  for {output.lateness_text(left)}"
+    return "" if left is None else f"  for {output.span_text(left)}"

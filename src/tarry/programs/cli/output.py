@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.values.durations import as_text
-
 if TYPE_CHECKING:
     from tarry import Added, Histogram, JobInfo, MinuteCounts, Schedule, Stats, TopicSettings
     from tarry.programs.serving.conditions import Condition
@@ -41,9 +39,17 @@ def exact_ms(span: timedelta) -> float:
     return ms(span)
 
 
-def lateness_text(span: timedelta) -> str:
-    """A lateness for people: ``0.21ms``, ``28.2s``, ``1h 2m``."""
-    return as_text(span // timedelta(microseconds=1))
+def span_text(span: timedelta) -> str:
+    """A duration as one types it: ``0.21ms``, ``1.5s``, ``3m 20s``, ``1d 2h``."""
+    if span < timedelta():
+        return "-" + span_text(-span)
+    if span < timedelta(seconds=1):
+        return f"{span / timedelta(milliseconds=1):.3g}ms" if span else "0s"
+    if span < timedelta(minutes=1):
+        return f"{span.total_seconds():.3g}s"
+    hours, minutes, seconds = span.seconds // 3600, span.seconds // 60 % 60, span.seconds % 60
+    parts = ((span.days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s"))
+    return " ".join([f"{n}{unit}" for n, unit in parts if n][:2])
 
 
 def count_text(n: int, what: str) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 def write_message(text: str, as_json: bool, **fields: Any) -> None:
     """Writes a message to stderr: the text in one line, or its fields as a line of JSON."""
-    from tarry.internal import printable
+    from tarry.internal import one_line
 
     if as_json:
         import msgspec
 
-        text = printable.json_line(msgspec.json.encode(fields).decode())
-    print(printable.one_line(text), file=sys.stderr)
+        text = one_line(msgspec.json.encode(fields).decode(), as_json=True)
+    print(one_line(text), file=sys.stderr)
 
 
 @contextmanager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from tarry.internal import printable
+from tarry.internal import one_line
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -62,24 +62,9 @@ class _Bar:
             transient=True,
             redirect_stdout=False,  # stdout is not touched
         )
-        self._shown.add_task(printable.one_line(self._what), total=self._total)
+        self._shown.add_task(one_line(self._what), total=self._total)
         self._shown.start()
 
     def finish(self) -> None:
         if self._shown is not None:
             self._shown.stop()
-
-
-def with_progress(
-    flow: Generator[Any, Any, T], on_answer: Callable[[Any], None], script: Any = None
-) -> Generator[Any, Any, T]:
-    """The same flow; ``on_answer`` is called with each answer, or with those of one script."""
-    from tarry.core.flows import intercept
-
-    def on_reply(requests: Sequence[Any], answers: Sequence[Any]) -> Sequence[Any]:
-        for request, answer in zip(requests, answers, strict=True):
-            if not isinstance(answer, Exception) and (script is None or getattr(request, "script", None) is script):
-                on_answer(answer)
-        return answers
-
-    return intercept(flow, lambda request: request, on_reply)

@@ -90,8 +90,7 @@ def _list(
     ] = False,
 ) -> None:
     """Lists the elements that are not delivered yet, in the order of due times."""
-    from tarry.internal import MILLISECOND, as_datetime
-    from tarry.verbs.redisson.delayed import queue_migration as migration
+    from tarry.internal import as_datetime, server_verbs
 
     handle = session.client.delayed_queue(queue, redisson=redisson, codec=codec)
     if poison:
@@ -99,15 +98,15 @@ def _list(
             raw = b64encode(unusable.raw).decode()
             session.print_answer({"reason": unusable.reason, "raw_base64": raw}, f"{raw}  {unusable.reason}")
         return
-    at = 0
-    while at < limit:
-        page, size = perform(session.client, migration.preview(handle.verbs.context, at, claimed=False))
+    at: int | None = 0
+    while at is not None and at < limit:
+        page, following = perform(session.client, server_verbs(handle).preview(at))
         for element in page[: limit - at]:
-            value, due = output.element_data(element.body), output.rfc3339(as_datetime(element.due_ms * MILLISECOND))
+            value, due = output.element_data(element.body), output.rfc3339(as_datetime(element.due_ms * 1000))
             session.print_answer({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
-        at += size
-        if size < migration.CLAIM_PAGE:
-            return
+        at = following
+    if at is None:
+        return
     if (size := handle.size()) > limit:
         session.print_note(output.more_note(limit, size, "element"))
 
@@ -134,7 +133,7 @@ def _counts(stats: QueueStats) -> dict[str, int | str]:
         "leaving": stats.leaving,
         "movers": stats.movers,
     }
-    return {**counts, "late": output.lateness_text(stats.oldest_overdue)} if stats.oldest_overdue else counts
+    return {**counts, "late": output.span_text(stats.oldest_overdue)} if stats.oldest_overdue else counts
 
 
 @verb(name="format", within=QUEUES)
@@ -170,11 +169,11 @@ def move(
     ] = False,
 ) -> None:
     """Moves due elements to the blocking queue: once, or with --keep-moving as long as this runs."""
-    from tarry.internal import transfer
+    from tarry.internal import server_verbs
 
     client = session.client
     for name in queues:
-        done = perform(client, transfer.transfer_all(client.delayed_queue(name).verbs.keys))
+        done = perform(client, server_verbs(client.delayed_queue(name)).transfer_all())
         data = {"queue": name, "moved": done.moved, "poison": done.poison}
         session.print_answer(data, f"{name}  {done.moved} moved" + (f", {done.poison} poison" if done.poison else ""))
     if keep_moving:

@@ -141,7 +141,7 @@ def show_schedule(session: CommandSession, schedule: Schedule) -> None:
     when = (
         f"{schedule.cron} {schedule.tz}"
         if schedule.cron
-        else f"every {output.lateness_text(schedule.every)}"
+        else f"every {output.span_text(schedule.every)}"
         if schedule.every
         else ""
     )

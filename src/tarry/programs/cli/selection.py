@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import perform, printable
+from tarry.internal import one_line, perform
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.output import count_text
 from tarry.programs.cli.progress import progress
@@ -69,7 +69,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
     count = count_jobs(topic, state, limit)
     what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
-    if count and not typer.confirm(printable.one_line(what), err=True):
+    if count and not typer.confirm(one_line(what), err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
 

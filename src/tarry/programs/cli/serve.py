@@ -172,14 +172,14 @@ def serve(
     ] = None,
 ) -> None:
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[cli,http]."""
-    from tarry.internal import SECOND, duration_us, names, worker_process
+    from tarry.internal import SECOND, NamespaceVerbs, duration_us, run_in_loop
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import ServiceSettings
     from tarry.programs.serving.web_pages import checked_hosts, checked_origins
 
     for one in other_namespace or ():
         with renamed_parameters(namespace="other_namespace"):
-            names.check_namespace(one)
+            NamespaceVerbs(one)
     http_server.require_extra()
     from tarry import AsyncClient
     from tarry.programs.cli.composition import SQS, Composition, dialects_of
@@ -229,9 +229,7 @@ def serve(
     def open_client(namespace: str) -> AsyncClient:
         return AsyncClient(session.url, namespace=namespace, redisson=redisson)
 
-    worker_process.run_in_loop(
-        _serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens)
-    )
+    run_in_loop(_serve(open_client, settings, composition, tls, processes, without_tokens=without_tokens))
 
 
 def _checked_root(path: str) -> str:
@@ -245,11 +243,11 @@ def _checked_root(path: str) -> str:
 
 def _show_logs(format: str) -> None:
     """Sends the dashboard's audit log to stderr, and all other log lines from warnings on."""
-    from tarry.internal import log_setup, printable
+    from tarry.internal import log_formatter
     from tarry.programs.serving.stderr import STDERR, LogHandler
 
     handler = LogHandler(STDERR)
-    handler.setFormatter(log_setup.JsonFormatter() if format == "json" else printable.TextFormatter())
+    handler.setFormatter(log_formatter(format))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("tarry.audit").setLevel(logging.INFO)
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tarry.internal import printable
+from tarry.internal import log_formatter, one_line
 from tarry.programs.cli.process import gc_paused, write_message
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class CommandSession:
                 if self.namespace_option is None:
                     fault.args = (re.sub("^namespace:", "TARRY_NAMESPACE:", str(fault)),)
                 raise
-            _log_to_stderr(self._client, as_json=self.json)
+            _log_to_stderr(as_json=self.json)
         return self._client
 
     def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
@@ -69,17 +69,15 @@ class CommandSession:
 
     def is_known(self, topic: Topic[Any]) -> bool:
         """Whether anything was ever added to a topic, or configured for it."""
-        from tarry.internal import perform, perform_view, views
+        from tarry.internal import perform, perform_view, server_verbs
 
-        known = views.is_known(topic.verbs.context.keys)
+        known = server_verbs(topic).is_known()
         return perform_view(topic, known) or perform(topic, known)  # a replica may not have it yet
 
     def print_answer(self, answer: Any, *lines: str) -> None:
         """Prints an answer to stdout: as one line of JSON, or as lines of text. ``answer`` is data, or a function that makes them,
         which is called for JSON only. Nothing in a line controls a terminal, or ends it."""
-        print(
-            dumps(answer() if callable(answer) else answer) if self.json else "\n".join(map(printable.one_line, lines))
-        )
+        print(dumps(answer() if callable(answer) else answer) if self.json else "\n".join(map(one_line, lines)))
 
     def print_note(self, text: str) -> None:
         """Prints a message to stderr, with ``--json`` as JSON."""
@@ -111,21 +109,17 @@ def _without_telemetry() -> Generator[None]:
 def dumps(answer: Any) -> str:
     import msgspec
 
-    return printable.json_line(msgspec.json.encode(answer).decode())
+    return one_line(msgspec.json.encode(answer).decode(), as_json=True)
 
 
-def _log_to_stderr(client: Client, *, as_json: bool) -> None:
+def _log_to_stderr(*, as_json: bool) -> None:
     """Sends the library's logs to stderr. A note about the embedded server appears only when this call has started it; a note
     that the server does not answer appears at once, and once."""
     logger = logging.getLogger("tarry")
     handler, patience_handler = logging.StreamHandler(), logging.StreamHandler()
-    handler.setFormatter(printable.TextFormatter("%(message)s"))
-    patience_handler.setFormatter(printable.TextFormatter("%(message)s (--patience)"))
-    if as_json:
-        from tarry.internal import log_setup
-
-        handler.setFormatter(log_setup.JsonFormatter())
-        patience_handler.setFormatter(log_setup.JsonFormatter())
+    format = "json" if as_json else "text"
+    handler.setFormatter(log_formatter(format, "%(message)s"))
+    patience_handler.setFormatter(log_formatter(format, "%(message)s (--patience)"))
     level = logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper())
     handler.setLevel(level or logging.WARNING)
     if level is None:
@@ -134,12 +128,11 @@ def _log_to_stderr(client: Client, *, as_json: bool) -> None:
         patience.propagate = False
         patience_handler.addFilter(lambda line: line.levelno == logging.INFO)
         patience.addHandler(patience_handler)
-    handler.addFilter(lambda line: not str(line.msg).startswith("No URL was given") or _has_started_server(client))
+    handler.addFilter(lambda line: not _tells_of_another_start(line))
     logger.addHandler(handler)
     logger.propagate = False
 
 
-def _has_started_server(client: Client) -> bool:
-    from tarry.clients.inside import started_server
-
-    return started_server(client)
+def _tells_of_another_start(line: logging.LogRecord) -> bool:
+    """Whether it is the note about an embedded server that was there already."""
+    return not getattr(line, "tarry", {}).get("started", True)

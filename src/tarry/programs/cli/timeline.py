@@ -21,7 +21,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from tarry.internal import perform_view, printable, server_verbs
+from tarry.internal import one_line, perform_view, server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.worker_commands import as_text
 from tarry.programs.serving.conditions import Condition, assess_topic, facts_of, severity
@@ -80,18 +80,15 @@ def view_topics(
 
 
 def _view_topic(topic: Topic[Any], scale: float) -> Generator[Any, Any, tuple[Stats, Histogram, tuple[Histogram, ...]]]:
-    from tarry.internal import SECOND, duration_us, flow_of, gather
+    from tarry.internal import SECOND, duration_us, gather
 
-    past = flow_of(server_verbs(topic).histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1]))
+    verbs = server_verbs(topic)
+    past = verbs.histogram(0, LATE[1], max(int(LATE[2] * scale), 1), LATE[1])
     stretches = [
-        flow_of(
-            server_verbs(topic).histogram(
-                start, (duration_us(end) - duration_us(start)) / SECOND, max(int(columns * scale), 1), 0
-            )
-        )
+        verbs.histogram(start, (duration_us(end) - duration_us(start)) / SECOND, max(int(columns * scale), 1), 0)
         for _, start, end, columns in SPANS
     ]
-    requests: list[Generator[Any, Any, Any]] = [flow_of(server_verbs(topic).stats()), past, *stretches]
+    requests: list[Any] = [verbs.stats(), past, *stretches]
     stats, late, *rest = yield from gather(requests)
     return stats, late, tuple(rest)
 
@@ -127,11 +124,7 @@ def block(
     head = _head(name, view.stats, last.stats if last else None)
     if marked:
         head[0].stylize("reverse")
-    told = [
-        Text(printable.one_line(one.sentence), LEVEL_STYLES[one.level])
-        for one in view.conditions
-        if one.kind not in UNTOLD
-    ]
+    told = [Text(one_line(one.sentence), LEVEL_STYLES[one.level]) for one in view.conditions if one.kind not in UNTOLD]
     return Group(Phrases([*head, *_workers_line(name, workers), *told]), _line(view), Rule(style="dim"))
 
 
@@ -163,7 +156,7 @@ def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
 
 
 def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
-    line = [Text(printable.one_line(name), "bold")]
+    line = [Text(one_line(name), "bold")]
     for state, colour in STATES.items():
         count = getattr(stats, state)
         line.append(Text(f"{state} {count}", colour if count else "dim"))
@@ -177,7 +170,7 @@ def _head(name: str, stats: Stats, last: Stats | None) -> list[Text]:
     if not late.count:
         late = stats.lateness  # none since the last frame: the overall lateness
     if late.count and stats.limited is None:  # else they wait for a limit, which a condition tells
-        line.append(Text(f"late {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}", "dim"))
+        line.append(Text(f"late {output.span_text(late.p50)}, p99 {output.span_text(late.p99)}", "dim"))
     return line
 
 
@@ -203,12 +196,9 @@ def _line(view: TopicView) -> RenderableType:
 
 def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
     """A histogram with numbers: a line for each bucket, with its start relative to now."""
-    from tarry.values.durations import as_text
-
-    micro = timedelta(microseconds=1)
-    begins = [as_text((found.start - found.now + i * found.width) // micro) for i in range(len(found.counts))]
+    begins = [output.span_text(found.start - found.now + i * found.width) for i in range(len(found.counts))]
     wide, top = max(map(len, begins)), max(found.counts)
-    span = as_text(len(begins) * found.width // micro)
+    span = output.span_text(len(begins) * found.width)
     yield f"{topic}  {sum(found.counts)} due within {span} from {begins[0]} on  before {found.before}  after {found.after}"
     for begin, count in zip(begins, found.counts, strict=True):
         bar = "█" * math.ceil(count / top * LONGEST_BAR) if count else ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +11,10 @@ from tarry.internal import perform
 from tarry.programs.cli.commands import group, verb
 from tarry.programs.cli.output import rfc3339
 from tarry.programs.cli.session import CommandSession
+
+if TYPE_CHECKING:
+    from tarry.internal import Token
+
 
 token = group("token", "Tokens of a namespace, for services.")
 Scopes = Annotated[
@@ -38,14 +41,15 @@ def create(
     sqs: Annotated[bool, typer.Option("--sqs", help="It is for clients of SQS, too: shows their two keys.")] = False,
 ) -> None:
     """Creates a token and shows it, this once."""
-    from tarry.internal import tokens
+    from tarry.internal import NamespaceVerbs, split_token
 
-    text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs, sqs=sqs)
-    perform(session.client, tokens.store_token(session.namespace, id, record))
+    verbs = NamespaceVerbs(session.namespace)
+    text, id, record = verbs.create_token(scope, note, calls=calls, jobs=jobs, sqs=sqs)
+    perform(session.client, verbs.store_token(id, record))
     session.print_note(f"The token {id} of the namespace {session.namespace}; only a hash of it is stored.")
     data: dict[str, Any] = {"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}
-    if sqs:
-        data["secret_key"] = tokens.sqs_secret_key(text)
+    if sqs and (parts := split_token(text)) is not None:
+        data["secret_key"] = parts.sqs_secret_key
         session.print_note(f"For clients of SQS: the access key is {id}, the secret key {data['secret_key']}.")
     session.print_answer(data, text)
 
@@ -53,16 +57,20 @@ def create(
 @verb(name="list", within=token)
 def list_tokens(session: CommandSession) -> None:
     """Lists the tokens of the namespace, without their secrets."""
-    from tarry.internal import tokens
+    from tarry.internal import NamespaceVerbs
 
-    _, found = perform(session.client, tokens.list_tokens(session.namespace))
+    _, found = perform(session.client, NamespaceVerbs(session.namespace).list_tokens())
     for one in found:
-        record = one.record
-        limits = {"calls": record.calls, "jobs": record.jobs}
-        data: dict[str, Any] = {"id": one.id, "scopes": list(record.scopes), "note": record.note, **limits}
-        words = [f"{limit:g} {what}/s" for what, limit in limits.items() if limit is not None]
-        shown = "  ".join([one.id, rfc3339(one.created) or "", ",".join(record.scopes), *words, record.note])
-        session.print_answer({**data, "created": rfc3339(one.created)}, shown.rstrip())
+        _print_token(session, one)
+
+
+def _print_token(session: CommandSession, one: Token) -> None:
+    record = one.record
+    limits = {"calls": record.calls, "jobs": record.jobs}
+    data: dict[str, Any] = {"id": one.id, "scopes": list(record.scopes), "note": record.note, **limits}
+    words = [f"{limit:g} {what}/s" for what, limit in limits.items() if limit is not None]
+    shown = "  ".join([one.id, rfc3339(one.created) or "", ",".join(record.scopes), *words, record.note])
+    session.print_answer({**data, "created": rfc3339(one.created)}, shown.rstrip())
 
 
 @verb(within=token)
@@ -71,8 +79,8 @@ def revoke(
     id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as the list shows it.", show_default=False)],
 ) -> None:
     """Revokes a token; all services refuse it within a second."""
-    from tarry.internal import tokens
+    from tarry.internal import NamespaceVerbs
 
-    if not perform(session.client, tokens.delete_token(session.namespace, id)):
+    if not perform(session.client, NamespaceVerbs(session.namespace).delete_token(id)):
         raise BadInput(f"id: no token {id} in the namespace {session.namespace}; see `tarry token list`.")
     session.print_answer({"id": id, "revoked": True}, f"{id}  revoked")

@@ -152,10 +152,10 @@ def _demo_worker(
     import asyncio
     import logging
 
-    from tarry.internal import printable
+    from tarry.internal import log_formatter
     from tarry.programs.demo.demo_workers import close_orders
 
     handler = logging.StreamHandler()
-    handler.setFormatter(printable.TextFormatter("%(asctime)s %(message)s"))
+    handler.setFormatter(log_formatter("text", "%(asctime)s %(message)s"))
     logging.basicConfig(handlers=[handler])
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))

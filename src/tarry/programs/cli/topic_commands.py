@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import MILLISECOND, moment_us, perform, server_verbs
+from tarry.internal import perform, server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
-from tarry.programs.cli.progress import progress, with_progress
+from tarry.programs.cli.progress import progress
 from tarry.programs.cli.selection import STEP, Limit, Running, StateName, Yes, confirm_deletion, count_jobs, list_jobs
 from tarry.programs.cli.session import CommandSession
-from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
     from tarry import CheckReport, Stats, Topic
@@ -78,22 +78,22 @@ def stats_text(found: Stats) -> str:
         parts[0] += f" ({found.retrying} retrying)"
     parts.append(f"finished {found.finished}")
     if found.next_due is not None:
-        parts.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
+        parts.append(f"next in {output.span_text(max(found.next_due - found.now, timedelta()))}")
     if found.paused_until is not None:
         parts.append("paused")
     elif found.limited is not None:
         parts.append(f"held back by its {found.limited.reason}{_wait_text(found)}")
     if found.lateness.count and found.limited is None:
         late = found.lateness
-        parts.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
+        parts.append(f"late p50 {output.span_text(late.p50)}, p99 {output.span_text(late.p99)}")
     return f"{found.topic}  {'  '.join(parts)}"
 
 
 def _wait_text(found: Stats) -> str:
     """For how long jobs have waited for a limit, and until when the next one does."""
-    waited = f", the first for {output.lateness_text(found.now - found.oldest_ready)}" if found.oldest_ready else ""
+    waited = f", the first for {output.span_text(found.now - found.oldest_ready)}" if found.oldest_ready else ""
     until = found.limited.until if found.limited else None
-    return waited + (f", the next in {output.lateness_text(until - found.now)}" if until else "")
+    return waited + (f", the next in {output.span_text(until - found.now)}" if until else "")
 
 
 @verb()
@@ -107,8 +107,6 @@ def purge(
     yes: Yes = False,
 ) -> None:
     """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
-    from tarry.internal import flow_of
-
     if running and state not in (None, "reserved"):
         raise BadInput("running, state: only reserved jobs run; give --state reserved, or no state.")
     handle = session.known_topic(topic)
@@ -123,10 +121,8 @@ def purge(
     else:
         perform(handle, server_verbs(handle).partitions())  # first, so that each answer below counts as progress
         with progress(f"{topic}: deleting", lambda: count_jobs(handle, state, None)) as advance:
-            count = perform(
-                session.client,
-                with_progress(flow_of(server_verbs(handle).purge(cast("StateFilter | None", state))), advance),
-            )
+            purge = server_verbs(handle).purge(cast("StateFilter | None", state))
+            count = perform(session.client, purge, on_answer=lambda _, deleted: advance(deleted))
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
 
@@ -206,21 +202,23 @@ def _settings(**settings: str | None) -> dict[str, Any]:
     }
 
 
+def _span(ms: int) -> str:
+    return output.span_text(timedelta(milliseconds=ms))
+
+
 def _settings_text(data: dict[str, Any]) -> str:
     """``ttr 1m  max attempts 20  keep dead 30d  no limits``"""
     attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_dead_ms"]
-    kept = "for ever" if keep is None else as_text(keep * MILLISECOND)
+    kept = "for ever" if keep is None else _span(keep)
     if (history := data["keep_finished_ms"]) is not None:
-        kept += f"  keep finished {as_text(history * MILLISECOND)}"
-    return (
-        f"ttr {as_text(data['ttr_ms'] * MILLISECOND)}  max attempts {attempts}  keep dead {kept}  {_limits_text(data)}"
-    )
+        kept += f"  keep finished {_span(history)}"
+    return f"ttr {_span(data['ttr_ms'])}  max attempts {attempts}  keep dead {kept}  {_limits_text(data)}"
 
 
 def _limits_text(data: dict[str, Any]) -> str:
     shown = {
         **data,
-        "max_lateness_ms": None if (late := data["max_lateness_ms"]) is None else as_text(late * MILLISECOND),
+        "max_lateness_ms": None if (late := data["max_lateness_ms"]) is None else _span(late),
     }
     parts = [
         f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
@@ -237,8 +235,6 @@ def resume(session: CommandSession, topic: TopicName) -> None:
 
 def check_with_progress(topic: Topic[Any]) -> CheckReport:
     """Checks a topic, with a progress bar."""
-    from tarry.internal import flow_of, views
-
     perform(topic, server_verbs(topic).partitions())
 
     def total() -> int:  # of jobs, of their runs, and of reservations, if all is well
@@ -246,18 +242,20 @@ def check_with_progress(topic: Topic[Any]) -> CheckReport:
         return now.delayed + now.ready + 3 * now.reserved + 2 * now.dead + now.retrying
 
     with progress(f"{topic.name}: checking", total) as advance:
-        return perform(
-            topic, with_progress(flow_of(server_verbs(topic).check()), lambda step: advance(step[1]), views.CHECK)
-        )
+
+        def on_answer(request: Any, step: Any) -> None:
+            if getattr(getattr(request, "script", None), "name", "") == "topic/check":
+                advance(step[1])
+
+        return perform(topic, server_verbs(topic).check(), on_answer=on_answer)
 
 
 def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
     """How many jobs and schedules an unfinished ``migrate`` has taken from this topic and not yet put into the other."""
-    from tarry.internal import flow_of, gather, views
+    from tarry.internal import gather
 
-    both = [views.count_leaving(part.keys) for part in perform(topic, server_verbs(topic).partitions())]
-    found = perform(topic, gather(flow_of(request) for pair in both for request in pair))
-    return sum(found[::2]), sum(found[1::2])
+    found = perform(topic, gather(part.count_leaving() for part in perform(topic, server_verbs(topic).partitions())))
+    return sum(jobs for jobs, _ in found), sum(schedules for _, schedules in found)
 
 
 def continue_hint(jobs: int, schedules: int) -> str:

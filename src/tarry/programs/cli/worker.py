@@ -18,6 +18,9 @@ from tarry.programs.cli.session import CommandSession
 if TYPE_CHECKING:
     from tarry import Worker
 
+URL = "TARRY_WORKER_URL"
+"""The variable in which a parent tells its children the URL, which may have a password."""
+
 
 @verb(with_patience=False)  # it waits for its server without a limit
 def worker(
@@ -55,12 +58,12 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be released."""
-    from tarry.internal import log_setup
+    from tarry.internal import configure_logging
 
     format = "json" if session.json else log
     if redisson is not None:
         os.environ["TARRY_REDISSON"] = redisson  # for the clients of the application, also in its children
-    log_setup.configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
+    configure_logging(format, log_level or os.environ.get("TARRY_LOG") or "info")
     try:
         code = _run(
             session=session,
@@ -94,8 +97,7 @@ def _run(
     log: str,
     log_level: str | None,
 ) -> int:
-    from tarry.internal import override, parent_messages
-    from tarry.internal import worker_process as process
+    from tarry.internal import override, serve_worker
 
     arguments = _child_command(
         session=session,
@@ -108,32 +110,33 @@ def _run(
     )
     command = [sys.executable, "-m", "tarry", *arguments]
     if reload:
-        from tarry.internal import reload as reloader
+        from tarry.internal import serve_with_reload
 
-        return reloader.serve([*command, "--processes", str(processes)])
+        return serve_with_reload([*command, "--processes", str(processes)])
     found = _load_worker(app, log)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     override(
         found,
-        url=session.url or os.environ.get(parent_messages.URL),
+        url=session.url or os.environ.get(URL),
         namespace=session.namespace_option,
         topics=chosen,
         concurrency=concurrency,
         max_jobs_per_child=max_jobs_per_child,
     )
-    return process.serve(found, processes, command, json=log == "json")
+    return serve_worker(found, processes, command, json=log == "json")
 
 
 def _load_worker(app: str, log: str) -> Worker:
     """Loads the worker; a traceback of its module is printed without tarry's own frames."""
-    from tarry.internal import worker_process as process
     from tarry.programs.cli import app_loader
+    from tarry.programs.cli.process import write_message
 
     try:
         return app_loader.load(app)
     except BadInput as fault:
         if fault.__cause__ is not None and log != "json":
-            process.write_line(app_loader.traceback_of(fault.__cause__))
+            for line in app_loader.traceback_of(fault.__cause__).split("\n"):
+                write_message(line, False)
         raise
 
 
@@ -147,10 +150,9 @@ def _child_command(
     log_level: str | None,
 ) -> list[str]:
     """The command line of a child process. A URL is passed in the environment: it may contain a password."""
-    from tarry.internal import parent_messages
 
     if session.url:
-        os.environ[parent_messages.URL] = session.url
+        os.environ[URL] = session.url
     options = {
         "--namespace": session.namespace_option,
         "--topics": topics,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tarry.internal import printable
+from tarry.internal import one_line
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import AnyTopics, verb
 from tarry.programs.cli.completion import complete_words
@@ -83,9 +83,9 @@ def as_text(info: WorkerInfo) -> str:
     if info.jobs:
         oldest = info.jobs[0]  # when it reported: the job may be done by now
         parts.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.reported_at - oldest.taken)}")
-    return printable.one_line("  ".join(parts))
+    return one_line("  ".join(parts))
 
 
 def _whole_seconds(span: timedelta) -> str:
     """In whole seconds."""
-    return output.lateness_text(timedelta(seconds=round(max(span, timedelta(0)).total_seconds())))
+    return output.span_text(timedelta(seconds=round(max(span, timedelta(0)).total_seconds())))

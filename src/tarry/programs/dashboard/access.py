@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.requests import Request
 
-from tarry.internal import tokens as token_table
+from tarry.internal import split_token
 from tarry.programs.serving.web_pages import is_known_host, knows_tls
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ class AccessControl:
         if self._who is not None:
             return str(self._who(scope))
         if self._tokens is not None:
-            parts = token_table.split_token(cookies.get(self.cookie, ""))
-            return f"token {parts[0]}" if parts else "a token"
+            parts = split_token(cookies.get(self.cookie, ""))
+            return f"token {parts.id}" if parts else "a token"
         client = scope.get("client")
         return f"somebody at {client[0]}" if client else "somebody"
 

@@ -11,7 +11,7 @@ from msgspec import MsgspecError
 
 from tarry import JobInfo, Schedule, Stats
 from tarry.errors import BadInput, BodyError
-from tarry.internal import DueSoon, as_datetime, job_values, moment_us, parse_envelope
+from tarry.internal import DueSoon, as_datetime, head_of, moment_us, parse_envelope
 from tarry.programs.serving.forecast import Forecast, Partition, forecast_topic
 from tarry.programs.serving.pop_order import WaitingJob
 from tarry.types import WorkerInfo
@@ -47,7 +47,7 @@ def forecast_of(
 def _waiting(job: JobInfo[Any]) -> WaitingJob:
     due_us, task = moment_us(job.due) if job.due else 0, _task_of(job)
     try:
-        head = job_values.head_of(job)
+        head = head_of(job)
     except BodyError:
         return WaitingJob(due_us, task)
     return WaitingJob(due_us, task, head.max_lateness_us or 0, head.priority)

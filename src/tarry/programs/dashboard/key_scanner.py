@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tarry.internal import address_of, ask_server, faults, lock_scripts
+from tarry.internal import NamespaceVerbs, NotPermitted, address_of, ask_server
 
 if TYPE_CHECKING:
     from tarry import AsyncClient
@@ -33,8 +33,8 @@ class KeyScanner:
 
     def __init__(self, client: AsyncClient, *, java: bool = True) -> None:
         self._client = client
-        self._namespace = client.namespace
-        own = lock_scripts.token_pattern(client.namespace)
+        self._verbs = NamespaceVerbs(client.namespace)
+        own = self._verbs.lock_pattern
         self._patterns = (PATTERN, own) if java else (own,)
         self._at = 0
         self._cursor = b"0"
@@ -73,7 +73,7 @@ class KeyScanner:
         self._scanning = True
         try:
             await self._scan()
-        except faults.NotPermitted:
+        except NotPermitted:
             self._forbidden = True
         finally:
             self._scanning = False
@@ -83,7 +83,7 @@ class KeyScanner:
             scan = (b"SCAN", self._cursor, b"MATCH", self._patterns[self._at], b"COUNT", b"%d" % STEP)
             _, (self._cursor, keys) = await ask_server(self._client, 0, scan)
             if self._patterns[self._at] != PATTERN:
-                self._found.update((LOCKS, lock_scripts.lock_of(key, self._namespace).name) for key in keys)
+                self._found.update((LOCKS, self._verbs.lock_of(key).name) for key in keys)
             else:
                 kinds = (QUEUES, MAPS, SHARED_LOCKS)
                 self._found.update(

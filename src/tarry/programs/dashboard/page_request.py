@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 from urllib.parse import quote, urlencode
 
 from tarry.errors import BadInput, UnknownTopic
-from tarry.internal import JobSearch, duration_us, perform, perform_view, views
+from tarry.internal import JobSearch, duration_us, perform, perform_view, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.types import State, StateFilter
 
@@ -143,7 +143,7 @@ async def view_known(topic: AsyncTopic[Any], view: Awaitable[T]) -> T:
 
 async def _refuse_unknown(topic: AsyncTopic[Any]) -> None:
     """Raises ``NotFound`` where the topic's own keys prove that nothing was ever there or configured."""
-    known = views.is_known(topic.verbs.context.keys)
+    known = server_verbs(topic).is_known()
     if not (await perform_view(topic, known) or await perform(topic, known)):  # a replica may not have it yet
         raise NotFound("U" + str(UnknownTopic(topic=filters.plain(topic.name)))[1:])
 

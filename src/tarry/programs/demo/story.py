@@ -21,7 +21,7 @@ import msgspec
 
 from tarry import AsyncClient, AsyncTopic, NewJob
 from tarry.errors import BadInput
-from tarry.internal import Command, keys, moment_us, perform
+from tarry.internal import Command, NamespaceVerbs, moment_us, perform
 from tarry.programs.demo.demo_workers import TOPIC, TTR_S, DemoWorker
 from tarry.programs.demo.summary import IN_TIME, Summary, summary
 from tarry.types import State
@@ -154,10 +154,7 @@ class Story:
 
     async def _clean_up(self) -> None:
         """Deletes all keys. A run that failed keeps its topic, for inspection."""
-        namespace = self._client.namespace
-        topic_keys = keys.topic_keys(namespace, TOPIC)
-        topic = dict.fromkeys(keys.keys_of_parts((*keys.DELETING_PARTS, *keys.POPPING_PARTS))(topic_keys))
-        for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
+        for key in NamespaceVerbs(self._client.namespace).all_keys(TOPIC):
             await perform(self._client, Command((b"UNLINK", key), int))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.errors import BadInput
-from tarry.internal import duration_us, records
+from tarry.internal import LONGEST_TTR_MS, duration_us
 from tarry.programs.dialects import forms, replacement
 from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.programs.serving.authorization import refuse_unknown_page
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-TtrMillis = Annotated[int, Meta(ge=0, le=2**63 - 1, extra_json_schema={"allOf": [{"maximum": records.LONGEST_TTR_MS}]})]
+TtrMillis = Annotated[int, Meta(ge=0, le=2**63 - 1, extra_json_schema={"allOf": [{"maximum": LONGEST_TTR_MS}]})]
 TEXTS = ("topic", "message")
 SUCCESS = PlainResponse(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from tarry.internal import names
 from tarry.programs.dialects import forms
 from tarry.programs.serving.authorization import refuse_unknown_page
 from tarry.programs.serving.problems import WrongMethod
@@ -34,8 +33,7 @@ class DelayedMessageQuery(Struct):
 
 
 def routes_of(namespace: str, queue: str) -> RouteTable:
-    """The routes, for a queue. Tokens are those of the service's first namespace. Raises ``BadInput``."""
-    names.check_shared_name(queue, "queue")
+    """The routes, for a queue. Tokens are those of the service's first namespace."""
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 

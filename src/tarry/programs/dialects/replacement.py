@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry.errors import BodyError, JobExists
-from tarry.internal import JSON, JobOptions, job_values, names, on_behalf_of, perform, register_topic, server_verbs
+from tarry.internal import JSON, IdGenerator, JobOptions, head_of, on_behalf_of, perform, server_verbs
 from tarry.programs.dialects import verbs_by_id as by_id
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class FoundJob:
         return (self.turn, self.topic.name) < (other.turn, other.topic.name)
 
 
-class _FixedNonce(names.IdGenerator):
+class _FixedNonce(IdGenerator):
     """Always the same nonce, known in advance."""
 
     def __init__(self, nonce: bytes) -> None:
@@ -77,7 +77,7 @@ async def replace_job(
     place = on_behalf_of(request.topic_named(topic), ids=_FixedNonce(nonce))
     own, verbs = FoundJob(place, 0, nonce), server_verbs(place)
     verbs.add(body, JobOptions(headers=headers, **payload), id)  # raises before anything is written
-    await register_topic(place, topic)  # so that a search after this add knows the topic
+    await perform(place, verbs.partitions(), registers=True)  # so that a search after this add knows the topic
     added, lost = None, False
     while added is None:
         seen = await _find_all(request, id)
@@ -108,6 +108,6 @@ async def _find_all(request: ServiceRequest, id: str) -> list[FoundJob]:
 
 def _found_job(topic: AsyncTopic[Body], job: JobInfo[Body]) -> FoundJob:
     try:
-        return FoundJob(topic, by_id.header_number(job, TURN), job_values.head_of(job).nonce)
+        return FoundJob(topic, by_id.header_number(job, TURN), head_of(job).nonce)
     except BodyError:
         return FoundJob(topic, -1, ANY_NONCE)

@@ -10,7 +10,7 @@ from tarry.internal import perform
 
 if TYPE_CHECKING:
     from tarry import AsyncTopic, JobInfo
-    from tarry.internal import job_values
+    from tarry.internal import StoredJob
     from tarry.programs.serving.request import ServiceRequest
     from tarry.wire.bodies import Body
 
@@ -37,7 +37,7 @@ async def find_everywhere(request: ServiceRequest, id: str) -> list[tuple[AsyncT
     return [(topic, job) for topic, (job,) in zip(searched, found, strict=True) if job is not None]
 
 
-def header_number(job: job_values.StoredJob[Body], name: str) -> int:
+def header_number(job: StoredJob[Body], name: str) -> int:
     """A number in a header that the dialect's add has stored; 0 for another job, or damaged headers."""
     try:
         text = job.headers.get(name, "")

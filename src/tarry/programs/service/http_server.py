@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarry.errors import BadInput, MissingExtra, ServerUnfit
-from tarry.internal import perform, supervise_task
+from tarry.internal import NamespaceVerbs, perform, supervise_task
 from tarry.programs.serving.listener import GRACE_S, WITHOUT_TOKENS
 from tarry.programs.serving.stderr import write_line
 
@@ -153,11 +153,9 @@ def _freeze_gc() -> None:
 
 async def check_tokens(app: ServiceApp, *, without: bool) -> bool:
     """Whether requests need a token. Raises ``ServerUnfit`` if they must and no token exists."""
-    from tarry.internal import tokens
-
     if without:
         return False
-    found = [await perform(client, tokens.list_tokens(namespace)) for namespace, client in app.clients]
+    found = [await perform(client, NamespaceVerbs(namespace).list_tokens()) for namespace, client in app.clients]
     if any(listed for _, listed in found):
         return True
     if not app.settings.on_loopback:

@@ -18,9 +18,8 @@ from prometheus_client import Counter as EventCounter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from tarry import Stats
-from tarry.connections.server_changes import LOOK_EVERY_S, ServerChanges
 from tarry.errors import TarryError, Unavailable
-from tarry.internal import ask_servers, failures, fitness, health, perform, raise_faults
+from tarry.internal import NodeReader, ask_servers, failures, perform
 from tarry.programs.service.skipped_topics import SkippedTopics
 from tarry.programs.service.topic_verdicts import LastVerdicts, look_at_topics
 from tarry.programs.serving.conditions import (
@@ -33,7 +32,6 @@ from tarry.programs.serving.conditions import (
 from tarry.programs.serving.processes import SHARED_FOLDER
 
 if TYPE_CHECKING:
-    from tarry.internal import AsyncServer
     from tarry.programs.serving.authorization import Credential
     from tarry.programs.serving.namespace_clients import NamespaceClients
 
@@ -43,6 +41,8 @@ logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 READINESS_TIMEOUT_S = 2.0
 """How long a readiness check waits for the servers."""
+LOOK_EVERY_S = 30.0
+"""How often it looks at the servers by itself."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 LATENESS_POWERS = range(6, 38, 2)
 """Lateness in buckets of 64 µs, 256 µs, … up to 19 h; the topic's own finer buckets end at the same values."""
@@ -63,22 +63,6 @@ TOTALS = {
     "lost": "Records that were missing.",
     "swept": "Dead jobs that were kept long enough.",
 }
-_PING = ((b"PING",), (b"EVAL", b"return 1", b"0"))
-"""A server that answers both is reachable and runs scripts."""
-
-
-async def _ping(server: AsyncServer) -> None:
-    raise_faults(await server.exchange(_PING))
-
-
-async def _assess(server: AsyncServer) -> tuple[dict[str, str], health.Node]:
-    """Its INFO, and what `tarry doctor` judges by that and its response time."""
-    began = time.perf_counter()
-    await _ping(server)
-    answer_ms = (time.perf_counter() - began) * 1000
-    [info] = raise_faults(await server.exchange(((b"INFO",),)))
-    fields = fitness.parse_info(info)
-    return fields, health.assess_node(fields, None, None, cluster=True, answer_ms=answer_ms, clock_ms=None)
 
 
 class Metrics:
@@ -123,7 +107,7 @@ class Metrics:
         self.close = failures.listen(self._count_restart)
         """Ends the counting of failures."""
         self._observers: dict[tuple[str, int], Any] = {}
-        self._changes = ServerChanges()
+        self._reader = NodeReader(cluster=True)
 
     def _count_restart(self, work: str, _unfit: str) -> None:
         self._restarts.labels(work).inc()
@@ -138,18 +122,18 @@ class Metrics:
     async def round_trip(self, clients: NamespaceClients) -> None:
         """Pings every server, on a Cluster every node with slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
-        await asyncio.gather(*[ask_servers(client, _ping) for _, client in clients])
+        await asyncio.gather(*[ask_servers(client, self._reader.ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
 
     async def _assess_servers(self, clients: NamespaceClients) -> ServerFacts:
         """Judges every server, logs what has changed, and measures how full the fullest is."""
-        found = await asyncio.gather(*[ask_servers(client, _assess) for _, client in clients])
-        nodes = [node for servers in found for _, node in servers.values()]
-        for shown, (info, _) in (one for servers in found for one in servers.items()):
-            self._changes.note(shown, info)
+        found = await asyncio.gather(*[ask_servers(client, self._reader.read_info) for _, client in clients])
+        nodes = [node for servers in found for node in servers.values()]
+        for shown, node in (one for servers in found for one in servers.items()):
+            self._reader.changes.note(shown, node.info)
         self._memory.set(max((node.memory or 0) / node.max_memory if node.max_memory else 0.0 for node in nodes))
         facts = facts_of(nodes)
-        return replace(facts, unfit=(*facts.unfit, *self._changes.problems))
+        return replace(facts, unfit=(*facts.unfit, *self._reader.changes.problems))
 
     async def keep_looking(self, clients: NamespaceClients) -> None:
         """Looks at the servers every 30 s, also where nobody scrapes."""

@@ -17,16 +17,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from tarry.errors import TarryError
-from tarry.internal import perform, supervise_task, tokens
+from tarry.internal import NamespaceVerbs, perform, split_token, supervise_task
 from tarry.programs.serving.problems import Forbidden, NoToken, TooMany
 from tarry.programs.serving.web_pages import LOOPBACK_NAME, is_known_host, is_own_origin, knows_tls
+from tarry.wire.endpoint import Scope
 
 if TYPE_CHECKING:
+    from tarry.internal import Token
     from tarry.programs.serving.namespace_clients import NamespaceClients
-    from tarry.wire.endpoint import Scope
 
 TRUST_TOKENS_FOR_S = 0.5
 HELD_CHECK_S = 0.25
@@ -46,7 +47,8 @@ UNKNOWN_PAGE = (
     "Without tokens this service answers no GET of a browser that would change something, unless the browser says which page sent it "
     "(Sec-Fetch-Site). Browsers say so to localhost and over TLS. Other programs: name yourself otherwise than Mozilla in User-Agent."
 )
-_NOBODY = tokens.hash_of("nobody")
+_NOBODY = "0" * 64
+"""The hash of no token's secret."""
 
 
 class TokenSettings(Protocol):
@@ -123,7 +125,7 @@ class Credential:
     """A known token, and what is left of its limits in this process."""
 
     namespace: str
-    token: tokens.Token
+    token: Token
     calls: TokenBucket | None
     jobs: TokenBucket | None
 
@@ -188,7 +190,7 @@ class Authorizer:
         """Raises ``Forbidden`` unless the token has one of these scopes."""
         own = credential.token.record.scopes
         if scopes.isdisjoint(own):
-            has, needs = ", ".join(own), " or ".join(one for one in tokens.SCOPES if one in scopes)
+            has, needs = ", ".join(own), " or ".join(one for one in get_args(Scope) if one in scopes)
             raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
 
     def count_call(self, credential: Credential) -> None:
@@ -210,15 +212,13 @@ class Authorizer:
 
     async def authenticate(self, text: str) -> Credential:
         """Finds the credential of a token. Raises ``NoToken``."""
-        parts = tokens.split_token(text)
+        parts = split_token(text)
         if parts is None:
             raise NoToken(
                 "This is not a token of tarry: a token begins with tarry_ and is shown once, by `tarry token create`."
             )
-        id, secret = parts
-        found = await self.find_credential(id)
-        hashed = tokens.hash_of(secret)
-        if not compare_digest(hashed, found.token.record.hash if found else _NOBODY) or found is None:
+        found = await self.find_credential(parts.id)
+        if not compare_digest(parts.hash, found.token.record.hash if found else _NOBODY) or found is None:
             raise NoToken("This token is not known: it was revoked, or is of another server or namespace.")
         return found
 
@@ -229,9 +229,10 @@ class Authorizer:
 
     def known_credential(self, text: str) -> Credential | None:
         """The credential of a token, or of an access key, by the tables as they are known."""
-        id, secret = tokens.split_token(text) or (text, None)
+        parts = split_token(text)
+        id = text if parts is None else parts.id
         known = next((table.credentials[id] for table in self._token_tables.values() if id in table.credentials), None)
-        if known is None or secret is None or compare_digest(tokens.hash_of(secret), known.token.record.hash):
+        if known is None or parts is None or compare_digest(parts.hash, known.token.record.hash):
             return known
         return None
 
@@ -319,8 +320,8 @@ class Authorizer:
 
     async def _refresh(self, namespace: str, table: TokenTable) -> None:
         began, client = time.monotonic(), self._clients[namespace]
-        if await perform(client, tokens.table_version(namespace)) != table.version:
-            version, listed = await perform(client, tokens.list_tokens(namespace))
+        if await perform(client, NamespaceVerbs(namespace).token_version()) != table.version:
+            version, listed = await perform(client, NamespaceVerbs(namespace).list_tokens())
             before = table.credentials
             table.credentials = {
                 token.id: before.get(token.id) or _make_credential(namespace, token) for token in listed
@@ -357,7 +358,7 @@ def refuse_unknown_page(method: str, headers: Mapping[bytes, bytes], credential:
         raise Forbidden(UNKNOWN_PAGE)
 
 
-def _make_credential(namespace: str, token: tokens.Token) -> Credential:
+def _make_credential(namespace: str, token: Token) -> Credential:
     limits = token.record.calls, token.record.jobs
     calls, jobs = [None if limit is None else TokenBucket(limit) for limit in limits]
     return Credential(namespace, token, calls, jobs)

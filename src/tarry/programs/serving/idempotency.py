@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tarry.errors import BadInput, JobExists
-from tarry.internal import names
+from tarry.internal import IdGenerator
 from tarry.programs.serving.problems import KeyReused
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class KeyedRequest(Protocol):
     credential: Credential | None
 
 
-class KeyedIds(names.IdGenerator):
+class KeyedIds(IdGenerator):
     """Ids derived from the key of a token, and nonces derived from the whole request: the n-th is always the same."""
 
     def __init__(self, key: bytes, request: bytes) -> None:

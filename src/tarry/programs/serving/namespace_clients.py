@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tarry import AsyncClient, AsyncTopic
+from tarry.internal import OwnTopic
 from tarry.programs.serving.problems import Forbidden
 from tarry.wire.bodies import Body, PassThroughCodec
 
@@ -58,7 +59,7 @@ class NamespaceClients:
             self._topics.popitem(last=False)
         return found
 
-    def own_topic(self, namespace: str, own: str) -> AsyncTopic[Body]:
+    def own_topic(self, namespace: str, own: OwnTopic) -> AsyncTopic[Body]:
         """A topic of a part of tarry, by the part's ``OwnTopic``. Not cached: the cache is asked by names from outside."""
         return self[namespace].topic(own, type=self._codec)
 

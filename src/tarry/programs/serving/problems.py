@@ -24,6 +24,10 @@ ENDS_EARLY = "its JSON is empty, ends too early, or has half of a surrogate pair
 """The text for people of the decoder's ``TRUNCATED``."""
 SOON_S = 1
 """When to retry, for ``Retry-After``."""
+NO_SCAN = (
+    "Locks are found by SCAN, which shows the names of all keys of the server, so the user of a role may not do it. Ask for a "
+    "lock by its name, or ask as the server's administrator."
+)
 
 
 class HTTPError(Exception):

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Full, Queue
 
+from tarry.internal import one_line
+
 MOST_WAITING = 1000
 """How many lines wait to be written; one with a traceback counts as one."""
 END_S = 1.0
@@ -94,5 +96,5 @@ STDERR = LineWriter(_write)
 
 
 def write_line(text: str) -> None:
-    """Writes a line that is not of the log."""
-    STDERR.put(text)
+    """Writes lines that are not of the log."""
+    STDERR.put("\n".join(map(one_line, text.split("\n"))))

@@ -25,7 +25,7 @@ from tarry.wire.bodies import text_of
 
 if TYPE_CHECKING:
     from tarry import AsyncJob
-    from tarry.internal import job_values
+    from tarry.internal import StoredJob
     from tarry.wire.bodies import Body
 
 ATTRIBUTES, GROUP, TRACE, SENT, SOURCE, WHOLE = (
@@ -162,7 +162,7 @@ def encoded(text: str, attributes: Attributes, others: Mapping[str, str]) -> tup
     return (body, JSON), headers
 
 
-def headers_of(job: job_values.StoredJob[Body]) -> dict[str, str]:
+def headers_of(job: StoredJob[Body]) -> dict[str, str]:
     """A job's headers; none if they are damaged."""
     try:
         return job.headers

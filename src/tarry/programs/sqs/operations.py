@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from tarry import NewJob
 from tarry.errors import BadInput, StaleReceipt
-from tarry.internal import perform, records
+from tarry.internal import JobOptions, perform
 from tarry.programs.sqs import messages
 from tarry.programs.sqs.faults import (
     SqsError,
@@ -454,9 +454,11 @@ def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
     headers = messages.headers_of(job)
     sent = headers.get(messages.SENT) or str(int(job.created.timestamp() * 1000))
     marked = {**headers, messages.SENT: sent, messages.SOURCE: source}
-    if len(msgspec.json.encode(marked)) <= records.LONGEST_HEADERS:
-        return NewJob(job.body, id=job.id, headers=marked)
-    return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers)
+    try:
+        JobOptions(headers=marked).encode()
+    except BadInput:
+        return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers)
+    return NewJob(job.body, id=job.id, headers=marked)
 
 
 async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> None:

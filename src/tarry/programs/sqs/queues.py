@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry.errors import BodyError, JobExists
-from tarry.internal import JSON, JobOptions, job_values, names, perform, server_verbs, views
+from tarry.internal import JSON, JobOptions, OwnTopic, head_of, perform, server_verbs
 from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Queues:
 
     def __init__(self, request: ServiceRequest) -> None:
         self._request = request
-        self._topic: AsyncTopic[Body] = request.app.clients.own_topic(request.namespace, names.OwnTopic.SQS_QUEUES)
+        self._topic: AsyncTopic[Body] = request.app.clients.own_topic(request.namespace, OwnTopic.SQS_QUEUES)
 
     async def find(self, name: str) -> Queue | None:
         """A queue by its name, never from a replica."""
@@ -148,10 +148,11 @@ class Queues:
         """Up to ``most`` queues whose names are behind ``after``, by name. Reads no more of them than it has to."""
         found = list[Queue]()
         begin = max(after, _before(prefix))
-        cursor = views.cursor_after(NEVER, begin) if begin else None
+        verbs = server_verbs(self._topic)
+        cursor = verbs.cursor_after(NEVER, begin) if begin else None
         while True:
             limit = min(most - len(found), LARGEST_PAGE)
-            page = await perform(self._topic, self._topic.verbs.list("delayed", None, None, limit, cursor))
+            page = await perform(self._topic, verbs.list("delayed", None, None, limit, cursor))
             queues = [queue for job in page.jobs if (queue := self._queue_of(job)) is not None]
             found += [queue for queue in queues if queue.name.startswith(prefix) and is_wanted(queue)]
             cursor = page.cursor
@@ -218,7 +219,7 @@ class Queues:
     def _queue_of(self, job: JobInfo[Body]) -> Queue | None:
         """The queue of a job. A record that cannot be read is one with the defaults; ``None`` for a job that is no queue."""
         try:
-            seconds, nonce = int(job.created.timestamp()), job_values.head_of(job).nonce
+            seconds, nonce = int(job.created.timestamp()), head_of(job).nonce
             body = job.body[0]
         except BodyError:
             return None

@@ -7,11 +7,12 @@ layout      member                         score          equal payloads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError, FallenBehind
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, duration_us
@@ -55,6 +56,14 @@ class PollReply:
     now: int
     next_due: int | None
     """When the next item is due, in server µs."""
+
+
+class PolledItems(list[GuardedItem[T]]):
+    """The items of a poll, which a program may put back (``GuardedContext.give_back``)."""
+
+    def __init__(self, items: Iterable[GuardedItem[T]], reply: PollReply) -> None:
+        super().__init__(items)
+        self.reply = reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,16 @@ class GuardedContext(Generic[T]):
             return self.codec.decode(member[MARK_BYTES + 1 :], member[MARK_BYTES])
         except (BodyError, IndexError):
             return member  # it is out of the queue already: returned as bytes rather than lost
+
+    def items_of(self, reply: PollReply) -> PolledItems[T]:
+        """The items of a reply."""
+        return PolledItems([self.item(member, score, reply.now) for member, score in reply.members], reply)
+
+    def give_back(self, items: Sequence[GuardedItem[T]]) -> Command[int]:
+        """Puts polled items back with their due times, when they are no longer wanted."""
+        assert isinstance(items, PolledItems), "a poll returned them"
+        args = [arg for member, score in items.reply.members for arg in (b"%d" % score, member)]
+        return Command((b"ZADD", self.keys.items, *args), int)
 
     def without_max_lateness(self) -> GuardedContext[T]:
         return replace(self, max_lateness_us=None)

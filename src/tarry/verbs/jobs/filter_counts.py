@@ -11,12 +11,11 @@ from tarry.core.requests import Command, Flow, ask
 from tarry.values.durations import moment_us
 from tarry.values.keys import PRIORITY_PARTS, part_key
 from tarry.verbs.jobs.job_values import StateFilter
-from tarry.verbs.jobs.partitions import PartitionVerbs, on_each, partition_of_id
-from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.jobs.partitions import Partitions, PartitionVerbs, on_each, partition_of_id
 
 
 def due_between(
-    verbs: TopicVerbs[Any], now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
+    verbs: Partitions[Any], now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
 ) -> Flow[int]:
     """The number of jobs that ``list`` would return at ``now`` for a window of due times; they are counted, not read."""
     low = b"%d" % moment_us(after, "due_after") if after is not None else b"-inf"
@@ -35,7 +34,7 @@ def due_between(
     )
 
 
-def ready_of_priority(verbs: TopicVerbs[Any], now: datetime, least: int) -> Flow[int]:
+def ready_of_priority(verbs: Partitions[Any], now: datetime, least: int) -> Flow[int]:
     """The number of jobs with at least this priority, above 0, that are ready at ``now``; without those whose TTR has just ended."""
     present = b"%d" % moment_us(now, "now")
 
@@ -47,7 +46,7 @@ def ready_of_priority(verbs: TopicVerbs[Any], now: datetime, least: int) -> Flow
     return verbs.over_partitions(lambda parts: on_each(parts, count, sum))
 
 
-def is_held(verbs: TopicVerbs[Any], id: str) -> Flow[bool]:
+def is_held(verbs: Partitions[Any], id: str) -> Flow[bool]:
     """Whether a job is in ``reserved``. Its reservation may be over."""
     raw = id.encode("utf-8", "replace")
 

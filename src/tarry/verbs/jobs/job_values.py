@@ -196,18 +196,11 @@ class _Stored(Protocol):
 
     @property
     def _head(self) -> contents.JobContents: ...
-    @property
-    def _encoded(self) -> tuple[bytes, int]: ...
 
 
 def head_of(job: _Stored) -> contents.JobContents:
     """The parsed head of its stored record, for programs."""
     return job._head
-
-
-def encoded_of(job: _Stored) -> tuple[bytes, int]:
-    """Its body's bytes as they are stored, and the flag that says whether they are JSON, for programs."""
-    return job._encoded
 
 
 class JobInfo(StoredJob[T]):
@@ -378,11 +371,6 @@ def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any
         return msgspec.json.decode(job._result_json, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise not_kept(job, f"it does not decode: {fault}") from None
-
-
-def encoded_result_of(job: JobInfo[Any]) -> bytes:
-    """The result as it is stored, for programs: JSON, or nothing."""
-    return job._result_json
 
 
 def unknown_result(id: str, topic: str) -> NoResult:

@@ -70,6 +70,15 @@ class PartitionVerbs(Generic[T]):
             outcomes += yield verb.call(self.keys, part)
         job_verbs.settle.raise_refusals(outcomes)
 
+    def read_settings(self) -> ScriptCall[list[bytes | None]]:
+        """The settings, as they are stored for the whole topic."""
+        return job_verbs.settings.read_settings(self.keys, self.share)
+
+    def count_leaving(self) -> Flow[tuple[int, int]]:
+        """The numbers of jobs and of schedules that an interrupted move has left between the topics."""
+        jobs, schedules = yield from gather(map(ask, job_verbs.views.count_leaving(self.keys)))
+        return jobs, schedules
+
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
         """The key of the wait queue for callers that wait for this topic."""
         return self.keys, job_verbs.pop.ttr_of(ttr), self.holder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from tarry.core.requests import Flow, ScriptCall, WrongType, ask
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration, duration_us
@@ -231,6 +231,14 @@ class TopicVerbs(Partitions[T]):
             )
         )
 
+    def cursor_after(self, due: datetime, id: str) -> str:
+        """The cursor of a page of delayed jobs that begins behind this one, whether it is there or not."""
+        return job_verbs.views.cursor_after(due, id)
+
+    def check_filter(self, state: StateFilter | None, due_after: datetime | None, due_before: datetime | None) -> None:
+        """Raises ``BadInput`` for what ``list`` refuses."""
+        job_verbs.views.page_args(state, due_after, due_before, 1, None)
+
     def dead_groups(self, search: JobSearch | None, limit: int, cursor: str | None) -> Flow[DeadGroups]:
         return self.over_partitions(lambda parts: self._dead_groups(parts, search, limit, cursor))
 
@@ -245,6 +253,24 @@ class TopicVerbs(Partitions[T]):
         )
         counts = yield from gather([ask(job_verbs.views.count_dead(verbs.keys)) for verbs in parts])
         return group_jobs(page, sum(counts), page.scanned, page.cursor)
+
+    def is_known(self) -> Command[bool]:
+        """Whether anything was ever added to the topic, or configured for it."""
+        return job_verbs.views.is_known(self.keys)
+
+    def is_held(self, id: str) -> Operation[bool]:
+        """Whether a job is in ``reserved``. Its reservation may be over."""
+        return job_verbs.filter_counts.is_held(self, id)
+
+    def count_due_between(
+        self, now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
+    ) -> Operation[int]:
+        """The number of jobs that ``list`` would return at ``now`` for a window of due times; they are counted, not read."""
+        return job_verbs.filter_counts.due_between(self, now, state, after, before)
+
+    def count_ready_of_priority(self, now: datetime, least: int) -> Operation[int]:
+        """The number of jobs with at least this priority, above 0, that are ready at ``now``; without those whose TTR has just ended."""
+        return job_verbs.filter_counts.ready_of_priority(self, now, least)
 
     def stats(self) -> Operation[Stats]:
         return self._on_each(lambda part: job_verbs.views.topic_stats(part.context), job_verbs.merge.merge_stats)

@@ -117,20 +117,15 @@ def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
 
 def scan_locks(cursor: bytes, namespace: str, *, shared: bool) -> tuple[bytes, ...]:
     """A SCAN step over the keys that locks of the last week have left: those of the namespace, or those shared with Java."""
-    pattern = b"redisson_lock_token:*" if shared else token_pattern(namespace)
-    return (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT)
+    return (b"SCAN", cursor, b"MATCH", token_pattern(namespace, shared=shared), b"COUNT", SCAN_COUNT)
 
 
-def token_pattern(namespace: str) -> bytes:
-    """The pattern of the tokens' keys of a namespace's locks."""
+def token_pattern(namespace: str, *, shared: bool = False) -> bytes:
+    """The pattern of the tokens' keys of a namespace's locks, or of those shared with Java."""
+    if shared:
+        return b"redisson_lock_token:*"
     before, after = _around_name(namespace)
     return re.sub(rb"([\\*?\[\]])", rb"\\\1", before) + b"*" + after
-
-
-NO_SCAN = (
-    "Locks are found by SCAN, which shows the names of all keys of the server, so the user of a role may not do it. Ask for a "
-    "lock by its name, or ask as the server's administrator."
-)
 
 
 def lock_of(token: bytes, namespace: str) -> LockId:

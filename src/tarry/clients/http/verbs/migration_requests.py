@@ -26,7 +26,7 @@ Progress = Callable[[int], object] | None
 
 
 def migrate_queue(
-    address: Any, queue: Any, topic: Any, *, dry_run: bool, redirect: bool, progress: Progress
+    address: Any, queue: Any, topic: Any, *, dry_run: bool, redirect: bool, limit: int | None, progress: Progress
 ) -> HTTPFlow[Migrated]:
     """Moves the elements that are not due yet out of a queue into a topic. Both must be at ``place``."""
     of_queue, of_topic = _same_service(address, queue, "migrate_queue"), _same_service(address, topic, "migrate_queue")
@@ -34,7 +34,9 @@ def migrate_queue(
         raise BadInput(
             "migrate_queue: a service writes JSON and bytes; give the topic by its name, without your codec."
         )
-    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, redirect=redirect, progress=progress)
+    return _move(
+        of_queue, of_topic, _codec(of_queue), dry_run=dry_run, redirect=redirect, limit=limit, progress=progress
+    )
 
 
 def _move(
@@ -44,20 +46,28 @@ def _move(
     *,
     dry_run: bool,
     redirect: bool,
+    limit: int | None,
     progress: Progress,
 ) -> HTTPFlow[Migrated]:
     if topic.first is not None:
         yield from ask(topic.first)
-    body = queue_models.MigrateQueue(to=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP)
-    request = queue.request(queues.MIGRATE, body=body, wait=STEP_S)
     moved = poison = 0
     while True:
-        found: topic_answers.MigratedShown = yield from ask(request)
+        some = _step(limit, moved + poison)
+        body = queue_models.MigrateQueue(
+            to=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=some
+        )
+        found: topic_answers.MigratedShown = yield from ask(queue.request(queues.MIGRATE, body=body, wait=STEP_S))
         moved, poison = moved + found.moved, poison + found.poison
         if progress is not None and found.moved and not dry_run:
             progress(moved)
-        if found.done:
+        if found.done or not _step(limit, moved + poison):
             return Migrated(moved, poison=poison)
+
+
+def _step(limit: int | None, moved: int) -> int:
+    """How many the next request moves; 0 if these were all."""
+    return STEP if limit is None else min(STEP, max(limit - moved, 0))
 
 
 def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
@@ -70,30 +80,37 @@ def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
 
 
 def migrate(
-    address: Any, topic: Any, to: Any, *, dry_run: bool, redirect: bool, progress: Progress
+    address: Any, topic: Any, to: Any, *, dry_run: bool, redirect: bool, limit: int | None, progress: Progress
 ) -> HTTPFlow[Migrated]:
     """Moves the waiting and the dead jobs into another topic. Both must be at ``place``."""
     here, there = _same_service(address, topic, "migrate"), _same_service(address, to, "migrate")
     refuse_same_topic(True, here.context, there.context)
-    return _migrate(here, there, dry_run=dry_run, redirect=redirect, progress=progress)
+    return _migrate(here, there, dry_run=dry_run, redirect=redirect, limit=limit, progress=progress)
 
 
 def _migrate(
-    source: HTTPTopicVerbs[Any], target: HTTPTopicVerbs[Any], *, dry_run: bool, redirect: bool, progress: Progress
+    source: HTTPTopicVerbs[Any],
+    target: HTTPTopicVerbs[Any],
+    *,
+    dry_run: bool,
+    redirect: bool,
+    limit: int | None,
+    progress: Progress,
 ) -> HTTPFlow[Migrated]:
     if target.first is not None:
         yield from ask(target.first)
-    body = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
-    request = source.request(topics.MIGRATE, body=body, wait=STEP_S)
     moved = schedules = 0
     options: dict[str, None] = {}
     while True:
-        found: topic_answers.MigratedShown = yield from ask(request)
+        body = topic_models.Migrate(
+            to=target.context.name, dry_run=dry_run, redirect=redirect, limit=_step(limit, moved)
+        )
+        found: topic_answers.MigratedShown = yield from ask(source.request(topics.MIGRATE, body=body, wait=STEP_S))
         moved, schedules = moved + found.moved, schedules + found.schedules
         options.update(dict.fromkeys(found.settings))
         if progress is not None and found.moved and not dry_run:
             progress(moved)
-        if found.done:
+        if found.done or not _step(limit, moved):
             stay = found.schedules_refused
             return Migrated(moved, found.refused, found.reserved, schedules, stay, tuple(options))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar
 from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, CollectionOperators, Event
 from tarry.clients.config import wait_seconds
 from tarry.clients.handle_verbs import BlockingQueueHandleVerbs
-from tarry.clients.redisson.queue_waits import failure_reason
+from tarry.clients.redisson.queue_waits import Taken, failure_reason
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import BadInput, TarryError
@@ -57,9 +57,9 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def take(self) -> T:
         """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
-            taken = await self._take_next(float("inf"))
+            taken = await take_next(self, float("inf"))
             if taken is not None:
-                return taken[1]
+                return taken.value
 
     @hide_others
     async def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
@@ -79,24 +79,25 @@ class AsyncBlockingQueue(CollectionOperators[T]):
             refuse_others(AsyncBlockingQueue.poll_many, self, OF_POLL_MANY, others, words)
         seconds = wait_seconds(wait)
         values = await self.engine.run(self.verbs.poll(limit))
-        if not values and seconds and (taken := await self._take_next(seconds)) is not None:
-            values = [taken[1]]
+        if not values and seconds and (taken := await take_next(self, seconds)) is not None:
+            values = [taken.value]
         return values
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
+        found = await self.poll_from_any_with_name(*queues, wait=wait)
+        return None if found is None else found[1]
+
+    async def poll_from_any_with_name(self, *queues: str, wait: Duration | None = 0) -> tuple[str, T] | None:
+        """The same with the name of its queue, before it."""
         seconds = wait_seconds(wait)
         others = [AsyncBlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
-        values: list[T] = []
         for queue in (self, *others):
-            values = values or await self.engine.run(queue.verbs.poll(1))
-        if (
-            not values
-            and seconds
-            and (taken := await self._take_next(seconds, *[queue.verbs.keys for queue in others]))
-        ):
-            return taken[1]
-        return values[0] if values else None
+            if values := await self.engine.run(queue.verbs.poll(1)):
+                return queue.name, values[0]
+        if not seconds or (taken := await take_next(self, seconds, *[queue.verbs.keys for queue in others])) is None:
+            return None
+        return next(queue.name for queue in (self, *others) if queue.verbs.keys.ready == taken.ready), taken.value
 
     async def drain_to(self, target: list[T], limit: int | None = None) -> int:
         """Appends all elements, or ``limit`` at most, to a list. Returns their number."""
@@ -143,17 +144,18 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         self.verbs.context.require_codec()
         return AsyncSubscription(self, handler)
 
-    async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
-        # the first payload that comes in time, and its value
-        self.verbs.context.require_codec()
-        until = time.monotonic() + seconds
-        while True:
-            pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
-            if pair is None:
-                return None
-            for value in await self.engine.run(self.verbs.read(pair[1])):
-                return pair[1], value
-            seconds = max(until - time.monotonic(), 0)
+
+async def take_next(queue: AsyncBlockingQueue[T], seconds: float, *others: QueueKeys) -> Taken[T] | None:
+    """The first payload of a queue, or of others, that comes in time, and its value."""
+    queue.verbs.context.require_codec()
+    until = time.monotonic() + seconds
+    while True:
+        pair = await queue.engine.take_payload([queue.verbs.keys, *others], seconds)
+        if pair is None:
+            return None
+        for value in await queue.engine.run(queue.verbs.read(pair[1])):
+            return Taken(pair[0], pair[1], value)
+        seconds = max(until - time.monotonic(), 0)
 
 
 class AsyncSubscription:
@@ -188,14 +190,14 @@ class AsyncSubscription:
         self._in_handler = False
         while not self._stopped.is_set():
             try:
-                taken = await self._queue._take_next(LONGEST_WAIT_S)
+                taken = await take_next(self._queue, LONGEST_WAIT_S)
             except (TarryError, *CONNECTION_ERRORS) as fault:
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 await self._stopped.wait(LONGEST_DELAY_S)
                 continue
             if taken is not None:
                 self._in_handler = True
-                await self._handle(*taken)
+                await self._handle(taken.payload, taken.value)
                 self._in_handler = False
 
     async def _handle(self, payload: bytes, value: Any) -> None:

@@ -12,8 +12,10 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.internal import log_setup, override, parent_messages, reload
-from tarry.internal import worker_process as process
+from tarry.internal import configure_logging, override, serve_with_reload, serve_worker
+
+BAD_ARGUMENTS, NO_SERVER = 2, 3
+"""Exit codes of ``tarry worker``."""
 
 
 class Command(BaseCommand):
@@ -30,18 +32,18 @@ class Command(BaseCommand):
         parser.add_argument(
             "--reload", action="store_true", help="For development: start again when a Python file changes."
         )
-        parser.add_argument("--log", choices=log_setup.FORMATS, help="Logs in this format, instead of LOGGING.")
+        parser.add_argument("--log", choices=("text", "json"), help="Logs in this format, instead of LOGGING.")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Runs the worker until SIGTERM."""
         topics: str | None = options["topics"]
         if options["log"] or not logging.getLogger("tarry.worker").hasHandlers():
-            log_setup.configure_logging(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
+            configure_logging(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
         try:
             if options["processes"] < 1:
                 raise BadInput("processes: it is a whole number, at least 1.")
             if options["reload"]:
-                sys.exit(reload.serve([*_command(options), "--processes", str(options["processes"])]))
+                sys.exit(serve_with_reload([*_command(options), "--processes", str(options["processes"])]))
             chosen = None if topics is None else [name.strip() for name in topics.split(",")]
             override(
                 worker,
@@ -49,9 +51,9 @@ class Command(BaseCommand):
                 concurrency=options["concurrency"],
                 max_jobs_per_child=options["max_jobs_per_child"],
             )
-            code = process.serve(worker, options["processes"], _command(options))
+            code = serve_worker(worker, options["processes"], _command(options))
         except TarryError as fault:
-            wrong = parent_messages.BAD_ARGUMENTS if isinstance(fault, BadInput) else parent_messages.NO_SERVER
+            wrong = BAD_ARGUMENTS if isinstance(fault, BadInput) else NO_SERVER
             raise CommandError(str(fault), returncode=wrong) from fault
         if code:
             sys.exit(code)

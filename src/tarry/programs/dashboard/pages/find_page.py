@@ -13,7 +13,7 @@ from typing import Any
 
 from tarry import JobInfo
 from tarry.errors import BadInput
-from tarry.internal import JobSearch, names
+from tarry.internal import JobSearch, check_name
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.pages.jobs_page import fault, preview
 from tarry.programs.dashboard.sections import Section
@@ -69,7 +69,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
 
 async def _jobs_with_id(visit: PageRequest, known: Sequence[str], id: str) -> list[JobInfo[Any]]:
     try:
-        names.check_name(id, "id")
+        check_name(id, "id")
     except BadInput:
         return []
     jobs: list[JobInfo[Any]] = []

@@ -15,7 +15,6 @@ from typing import Any
 from tarry import JobInfo, Reservation, Stats
 from tarry.errors import BadInput, StaleReceipt
 from tarry.internal import JobSearch, perform
-from tarry.internal import filter_counts as aggregates
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
@@ -79,7 +78,7 @@ async def _count(visit: PageRequest, form: Form, chosen: Filter, action: str) ->
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
     verbs = _topic(visit, form).verbs
     return await perform(
-        visit.client, aggregates.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
+        visit.client, verbs.count_due_between(chosen.stats.now, chosen.state, chosen.after, chosen.before)
     )
 
 

@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from tarry import AsyncTopic, JobInfo
 from tarry.errors import BadInput, JobExists
-from tarry.internal import RAW, SECOND, JobOptions, job_values, perform, printable, server_verbs
+from tarry.internal import RAW, SECOND, JobOptions, head_of, one_line, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
@@ -57,7 +57,7 @@ async def duplicate_view(visit: PageRequest) -> dict[str, Any]:
 async def edit_view(visit: PageRequest) -> dict[str, Any]:
     job = await _get(visit.topic(), visit.query.get("id", ""))
     _check_editable(job)
-    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": job_values.head_of(job).nonce.hex()}
+    return {**_context("edit", job.topic, fields_of(job)), "job": job, "nonce": head_of(job).nonce.hex()}
 
 
 def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _check_editable(job: JobInfo[Any]) -> None:
 
 def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
-    kind, body = _body_as_text(*job_values.encoded_of(job))
-    head = job_values.head_of(job)
+    kind, body = _body_as_text(job.raw, head_of(job).flags)
+    head = head_of(job)
     limit = head.given_max_attempts
     return FormFields(
         kind=kind,
@@ -120,7 +120,7 @@ def _headers_as_text(headers: dict[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     """JSON of the same value, in which everything is printable."""
-    return "\n".join(map(printable.json_line, text.split("\n")))
+    return "\n".join(one_line(line, as_json=True) for line in text.split("\n"))
 
 
 def _seconds(us: int) -> str:
@@ -181,7 +181,7 @@ def _body(form: Form, old: JobInfo[Any] | None) -> Any:
     """The body of a form as the codec takes it. Raises ``BadInput`` that says where its JSON is wrong."""
     kind, text = form.value("kind"), form.values.get("body", "").replace("\r\n", "\n")
     if kind == "keep" and old is not None:
-        raw, flags = job_values.encoded_of(old)
+        raw, flags = old.raw, head_of(old).flags
         return raw if flags == RAW else msgspec.Raw(raw)
     if kind == "text":
         return text.encode()
@@ -235,7 +235,7 @@ async def _plan_edit(visit: PageRequest, form: Form) -> ActionPlan:
 async def _edit(visit: PageRequest, form: Form) -> str:
     job = await _seen(visit, form)
     topic: AsyncTopic[Any] = visit.client.topic(job.topic)
-    options = _options(form, replaced=job).encode().replacing_nonce(job_values.head_of(job).nonce)
+    options = _options(form, replaced=job).encode().replacing_nonce(head_of(job).nonce)
     try:
         added = await perform(topic, server_verbs(topic).add_with(_body(form, job), options, job.id))
     except JobExists:
@@ -252,7 +252,7 @@ async def _seen(visit: PageRequest, form: Form) -> JobInfo[Any]:
         raise BadInput("id: give one.")
     job = await _get(visit.client.topic(form.value("topic")), form.ids[0])
     _check_editable(job)
-    if job_values.head_of(job).nonce.hex() != form.value("nonce"):
+    if head_of(job).nonce.hex() != form.value("nonce"):
         raise BadInput(_CHANGED)
     return job
 

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from tarry import JobInfo, Schedule
-from tarry.errors import BodyError
-from tarry.internal import RAW, as_datetime, job_values, perform, server_verbs
-from tarry.internal import filter_counts as aggregates
+from tarry.errors import BodyError, NoResult
+from tarry.internal import RAW, as_datetime, head_of, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
@@ -51,15 +50,13 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
-        perform(visit.client, aggregates.is_held(server_verbs(topic), id)),
+        perform(visit.client, server_verbs(topic).is_held(id)),
     )
     if job is None:
         raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
-        ahead = await perform(
-            visit.client, aggregates.due_between(server_verbs(topic), stats.now, "ready", None, job.due)
-        )
+        ahead = await perform(visit.client, server_verbs(topic).count_due_between(stats.now, "ready", None, job.due))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = JobFacts(
         job=job,
@@ -126,14 +123,17 @@ def _has_failed(job: JobInfo[Any]) -> bool:
 
 
 def _result(job: JobInfo[Any]) -> str:
-    result = job_values.encoded_result_of(job)
-    return msgspec.json.format(result, indent=2).decode("utf-8", "replace") if result else ""
+    try:
+        result = job.result
+    except NoResult:
+        return ""
+    return "" if result is None else msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
 
 
 def body(job: JobInfo[Any] | Schedule) -> ShownBody:
     """The body: JSON indented, other text as it is, bytes as hex."""
     try:
-        raw, flags = job.raw, job_values.head_of(job).flags
+        raw, flags = job.raw, head_of(job).flags
     except BodyError as fault:
         return ShownBody("unreadable", str(fault), 0, cut=False)
     if flags != RAW:

@@ -9,7 +9,6 @@ from typing import Any
 from tarry import AsyncTopic, JobInfo, JobPage
 from tarry.errors import BodyError
 from tarry.internal import JobSearch, perform, server_verbs
-from tarry.internal import filter_counts as aggregates
 from tarry.programs.dashboard.explanations import failure
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for
 from tarry.programs.dashboard.page_request import FILTERS, STATES, PageRequest, parse_moment, view_known
@@ -40,9 +39,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     if search.check(state):
         count = len(page)
     elif has_window:
-        count = await perform(
-            visit.client, aggregates.due_between(server_verbs(topic), stats.now, state, after, before)
-        )
+        count = await perform(visit.client, server_verbs(topic).count_due_between(stats.now, state, after, before))
     else:
         count = sum(stats.finished_kept if name == "finished" else getattr(stats, name) for name in states)
     possible = {action for name in states for action in actions_for(name)}

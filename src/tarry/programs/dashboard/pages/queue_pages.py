@@ -7,6 +7,7 @@ that is not found yet can be entered by name.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,8 +15,7 @@ from typing import Any
 
 from tarry import Histogram
 from tarry.errors import BadInput
-from tarry.internal import MILLISECOND, Command, as_datetime, duration_us, fitness, moment_us, perform
-from tarry.internal import keys as key_names
+from tarry.internal import Command, as_datetime, duration_us, moment_us, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import TimeLine
@@ -25,11 +25,11 @@ from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.pages.job_page import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.programs.serving.conditions import assess_queue, severity
-from tarry.redisson import PoisonElement
+from tarry.redisson import AsyncDelayedQueue, PoisonElement
 from tarry.types import Duration
-from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160
+US_PER_MS = 1000
 POISON_SHOWN = 1000
 
 
@@ -49,8 +49,8 @@ class QueueView:
 class QueueHistogram:
     """The histogram of a queue's due times, as a topic has it."""
 
-    def __init__(self, visit: PageRequest, keys: key_names.QueueKeys, now: datetime) -> None:
-        self._client, self._keys, self._now = visit.client, keys, now
+    def __init__(self, visit: PageRequest, queue: AsyncDelayedQueue[Any], now: datetime) -> None:
+        self._client, self._keys, self._now = visit.client, queue.verbs.keys, now
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
@@ -58,7 +58,7 @@ class QueueHistogram:
         now = moment_us(self._now)
         first = moment_us(start) if isinstance(start, datetime) else now + duration_us(start) - duration_us(past)
         width = duration_us(span) // buckets
-        edges = [b"%d" % ((first + i * width) // MILLISECOND) for i in range(buckets + 1)]
+        edges = [b"%d" % ((first + i * width) // US_PER_MS) for i in range(buckets + 1)]
         pairs = [
             (b"-inf", b"(" + edges[0]),
             *zip(edges, [b"(" + edge for edge in edges[1:]], strict=False),
@@ -72,7 +72,8 @@ class QueueHistogram:
 async def _now(visit: PageRequest) -> datetime:
     """The server's time."""
     info = await perform(visit.client, Command((b"INFO", b"server"), bytes))
-    return as_datetime(int(fitness.parse_info(info)["server_time_usec"]))
+    [(_, us)] = re.findall(rb"(server_time_usec):(\d+)", info)
+    return as_datetime(int(us))
 
 
 async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
@@ -86,7 +87,7 @@ async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
         run(Command((b"ZCARD", keys.movers), int)),
         run(Command((b"ZRANGE", keys.timeouts, b"0", b"0", b"WITHSCORES"), list)),
     )
-    due = as_datetime(int(float(first[1])) * MILLISECOND) - now if first else None
+    due = as_datetime(int(float(first[1])) * US_PER_MS) - now if first else None
     late = -due if due is not None and due < timedelta(0) else None
     return QueueView(
         name=name,
@@ -117,13 +118,12 @@ async def one(visit: PageRequest) -> dict[str, Any]:
     name = visit.query.get("name", "")
     now = await _now(visit)
     handle = visit.client.delayed_queue(name, codec="bytes")
-    keys = handle.verbs.keys
     queue = await _queue(visit, name, now)
     if not (queue.delayed or queue.ready or queue.poison):
         raise NotFound(f"There is no delayed queue named {filters.plain(name)}.")
     line, rows, poison = await asyncio.gather(
-        _line(visit, QueueHistogram(visit, keys, now), now),
-        perform(visit.client, Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
+        _line(visit, QueueHistogram(visit, handle, now), now),
+        perform(visit.client, server_verbs(handle).first_due(SHOWN)),
         handle.poison() if queue.poison <= POISON_SHOWN else _nothing(),
     )
     return {
@@ -133,8 +133,8 @@ async def one(visit: PageRequest) -> dict[str, Any]:
         "windows": timeline.WINDOWS.values(),
         "now": now,
         "elements": [
-            (as_datetime(int(float(at)) * MILLISECOND), _payload(raw))
-            for raw, at in zip(rows[::2], rows[1::2], strict=True)
+            (as_datetime(at * US_PER_MS), f"cannot be read: {why}" if why else _text(payload))
+            for at, payload, why in rows
         ],
         "poison": [(entry.reason, _text(entry.raw)) for entry in poison[:SHOWN]],
     }
@@ -151,11 +151,6 @@ async def _line(visit: PageRequest, due: QueueHistogram, now: datetime) -> TimeL
         if look in timeline.WINDOWS
         else await timeline.whole_timeline(due)
     )
-
-
-def _payload(raw: bytes) -> str:
-    found = unpack(raw)
-    return _text(found.payload) if isinstance(found, Element) else f"cannot be read: {found.reason}"
 
 
 def _text(raw: bytes) -> str:

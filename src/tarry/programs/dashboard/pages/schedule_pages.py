@@ -12,7 +12,7 @@ import msgspec
 
 from tarry import Schedule, Stats
 from tarry.errors import BadInput
-from tarry.internal import RAW, job_values
+from tarry.internal import RAW, head_of
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
@@ -218,9 +218,9 @@ async def _run(visit: PageRequest, form: Form) -> str:
     """Adds a job as the schedule does, besides its occurrences. A second press in the same second adds no second one."""
     topic = visit.client.topic(form.values.get("topic", ""))
     found, stats = await asyncio.gather(_get(visit, topic.name, form.value("name")), topic.stats())
-    (raw, flags), head = job_values.encoded_of(found), job_values.head_of(found)
+    raw, head = found.raw, head_of(found)
     added = await topic.add(
-        raw if flags == RAW else msgspec.Raw(raw),
+        raw if head.flags == RAW else msgspec.Raw(raw),
         id=f"{found.id}@now:{_stamp(stats.now.replace(microsecond=0))}",
         if_exists="keep",
         ttr=timedelta(milliseconds=head.ttr_ms) if head.ttr_ms else None,

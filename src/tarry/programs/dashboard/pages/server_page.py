@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.internal import AsyncServer, address_of, ask_servers, fitness
-from tarry.internal import health as node_health
+from tarry.internal import Node, NodeReader, address_of, ask_servers
 from tarry.programs.dashboard.page_request import PageRequest
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.serving.conditions import ServerFacts, facts_of
@@ -18,7 +17,7 @@ from tarry.programs.serving.conditions import ServerFacts, facts_of
 class NodeHealth:
     """The assessment of a server, and more of its INFO."""
 
-    node: node_health.Node
+    node: Node
     role: str
     up: timedelta
     saved: timedelta | None
@@ -83,40 +82,26 @@ def _each(values: Any) -> str:
 
 async def health(visit: PageRequest) -> ServersHealth:
     """Reads and assesses every server."""
-    cluster = address_of(visit.client).kind == "cluster"
-
-    async def read_health(server: AsyncServer) -> NodeHealth:
-        return await _read_node(server, cluster=cluster)
-
-    return ServersHealth(dict(sorted((await ask_servers(visit.client, read_health)).items())))
+    reader = NodeReader(cluster=address_of(visit.client).kind == "cluster")
+    found = await ask_servers(visit.client, reader.read)
+    return ServersHealth({place: _health_of(node) for place, node in sorted(found.items())})
 
 
-async def _read_node(server: AsyncServer, *, cluster: bool) -> NodeHealth:
-    began = time.perf_counter()
-    replies = await server.exchange(fitness.probe_commands())
-    answer_ms = (time.perf_counter() - began) * 1000
-    if fitness.wants_save(replies):
-        replies += await server.exchange((fitness.SAVE,))
-    info, save, scripting = fitness.parse_probe(replies)
-    before = time.time()
-    [reply] = await server.exchange(((b"TIME",),))
-    after = time.time()
-    now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
-    ahead = now - (before + after) / 2
-    skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be measured more precisely
-    node = node_health.assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+def _health_of(node: Node) -> NodeHealth:
+    ahead_ms, info = node.clock_ms or 0.0, node.info
     saved = info.get("rdb_last_save_time", "")
     return NodeHealth(
         node=node,
         role=info.get("role", "?"),
         up=timedelta(seconds=int(info.get("uptime_in_seconds", 0))),
-        saved=timedelta(seconds=max(now - int(saved), 0))
+        saved=timedelta(seconds=max(time.time() + ahead_ms / 1000 - int(saved), 0))
         if saved.isdigit() and node.persistence == "snapshots"
         else None,
         fragmentation=info.get("mem_fragmentation_ratio", "?"),
         clients=info.get("connected_clients", "?"),
         per_second=info.get("instantaneous_ops_per_sec", "?"),
-        skew=timedelta(seconds=skew),
+        # it cannot be measured more precisely than a round trip
+        skew=timedelta(milliseconds=0.0 if abs(ahead_ms) < node.answer_ms else ahead_ms),
     )
 
 

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tarry import Migrated
-from tarry.clients.inside import take_payload
-from tarry.clients.migration import count_queue, migrate_queue
 from tarry.errors import BadInput
-from tarry.internal import SECOND, Command, duration_us, perform, register_topic, server_verbs, transfer
+from tarry.internal import SECOND, Command, duration_us, perform, server_verbs
 from tarry.programs.serving.problems import Forbidden
 from tarry.types import Duration
 from tarry.wire import types
@@ -82,11 +80,11 @@ async def put_values(client: AsyncClient, context: Any, given: Sequence[Any]) ->
     await perform(client, Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
-async def add_poison(client: AsyncClient, context: Any, undecodable: Sequence[Any]) -> None:
+async def add_poison(client: AsyncClient, queue: AsyncDelayedQueue[Any], undecodable: Sequence[Any]) -> None:
     """Moves payloads that were taken to the queue's poison list, with the reasons."""
     raw = values([one.raw_base64 for one in undecodable], "bytes")
     reasons = [" ".join(one.reason.split()) for one in undecodable]
-    await perform(client, transfer.add_poison(context.keys, list(zip(raw, reasons, strict=True))))
+    await perform(client, server_verbs(queue).add_poison(list(zip(raw, reasons, strict=True))))
 
 
 # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,10 +102,10 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
         queue, payloads = await _payloads(request, queues, request.payload.limit, seconds)
         if queue is None:
             return None, []
-        context = request.client.blocking_queue(queue.name, codec=asked.codec).verbs.context
-        taken = context.decode_all(payloads)
+        verbs = server_verbs(request.client.blocking_queue(queue.name, codec=asked.codec))
+        taken = verbs.context.decode_all(payloads)
         if taken.undecodable:
-            await perform(request.client, transfer.add_poison(context.keys, taken.undecodable))
+            await perform(request.client, verbs.add_poison(taken.undecodable))
         if taken.values:
             return queue.name, taken.values
         seconds = max(until - asyncio.get_running_loop().time(), 0)
@@ -125,14 +123,12 @@ async def _payloads(
     else:
         if not seconds:
             return None, []
-        pair = await request.run_while_wanted(
-            take_payload(request.client, [queue.verbs.keys for queue in queues], seconds)
-        )
-        if pair is None:
+        names = [queue.name for queue in queues]
+        taken = await request.run_while_wanted(queues[0].poll_from_any_with_name(*names[1:], wait=seconds))
+        if taken is None:
             return None, []
-        queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
-    ready = queue.verbs.keys.ready
-    await request.keep_or_give_back(found, lambda: perform(request.client, transfer.give_back(ready, found)))
+        queue, found = queues[names.index(taken[0])], [taken[1]]
+    await request.keep_or_give_back(found, lambda: perform(request.client, server_verbs(queue).give_back(found)))
     return queue, found
 
 
@@ -143,11 +139,5 @@ async def migrate_elements(
     client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, redirect: bool, limit: int
 ) -> tuple[Migrated, bool]:
     """Moves up to ``limit`` elements that are not due yet; returns the counts, and whether these were all."""
-    chosen = client.topic(topic)
-    if dry_run:
-        return await perform(client, count_queue(queue.verbs.context, server_verbs(chosen))), True
-    await register_topic(client, topic)
-    found = await perform(
-        client, migrate_queue(queue.verbs.context, server_verbs(chosen), limit=limit, redirect=redirect)
-    )
-    return found, found.moved + found.poison < limit
+    found = await client.migrate_queue(queue, topic, dry_run=dry_run, redirect=redirect, limit=limit)
+    return found, dry_run or found.moved + found.poison < limit

@@ -7,17 +7,15 @@ A queue has Redisson's keys and no namespace, so it needs a token of the service
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.internal import perform
+from tarry.internal import on_behalf_of
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.redisson.queue_elements import queue_as_said, queue_of
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.router import RouteTable
 from tarry.redisson import PoisonElement, QueueStats
-from tarry.verbs.redisson.delayed.queue_verbs import DelayedQueueVerbs
 from tarry.wire import topic_answers
 from tarry.wire.redisson import queue_answers
 from tarry.wire.redisson import queue_endpoints as endpoints
@@ -40,9 +38,9 @@ async def offer(request: ServiceRequest) -> list[datetime]:
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
     queue = queue_as_said(request, request.payload, request.payload.format)
-    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request, request.payload))
+    marks = idempotency.mark_source(request, request.payload)
     values = queue_elements.values(request.payload.values, request.payload.codec)
-    return await perform(queue, DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
+    return await on_behalf_of(queue, marks=marks).offer_many(values, request.payload.delay)
 
 
 @table.handles(endpoints.SIZE)
@@ -159,7 +157,7 @@ async def poison(request: ServiceRequest) -> list[PoisonElement]:
 @table.handles(endpoints.ADD_POISON)
 async def add_poison(request: ServiceRequest) -> None:
     """Adds payloads that were taken and could not be decoded or handled to the queue's poison, with the reasons."""
-    await queue_elements.add_poison(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)
+    await queue_elements.add_poison(request.client, queue_of(request, "bytes"), request.payload.elements)
 
 
 # ── elements that can be taken: the lists that delayed queues move into ────────────────────────────────────────────────────────

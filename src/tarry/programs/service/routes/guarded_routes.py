@@ -6,19 +6,15 @@ that does not arrive. Topics keep jobs until they are finished.
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.awaited.guarded_queue import items_of, poll_until
-from tarry.internal import as_datetime, perform, replaying
+from tarry.internal import on_behalf_of, perform, replaying
 from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import Forbidden
 from tarry.programs.serving.router import RouteTable
 from tarry.types import GuardedItem, GuardedStats
-from tarry.verbs.guarded import guarded_scripts
 from tarry.wire import bodies
 from tarry.wire.endpoints import guarded_endpoints as endpoints
 
@@ -44,13 +40,12 @@ async def push(request: ServiceRequest) -> list[datetime]:
     Equal values are different items, except with `layout=java`, where the last push decides. The header
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
-    queue = queue_of(request, request.payload.layout)
-    context = replace(queue.context, random=idempotency.mark_source(request, request.payload))
+    marks = idempotency.mark_source(request, request.payload)
+    queue = on_behalf_of(queue_of(request, request.payload.layout), marks=marks)
     pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
     if request.is_repeated or idempotency.HEADER in request.headers:
         queue = replaying(queue)
-    scores = await perform(queue, guarded_scripts.push(context, context.members(pairs)))
-    return [as_datetime(score * context.unit) for score in scores]
+    return await queue.push(pairs)
 
 
 @table.handles(endpoints.POLL)
@@ -61,15 +56,8 @@ async def poll(request: ServiceRequest) -> list[GuardedItem[bodies.Body]]:
     """
     payload = request.payload
     queue = queue_of(request, payload.layout, payload.max_lateness)
-    polled = await request.run_while_wanted(
-        poll_until(queue, payload.limit, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
-    )
-    if polled is None:
-        return []
-    await request.keep_or_give_back(
-        polled, lambda: perform(request.client, guarded_scripts.give_back(queue.context, polled))
-    )
-    return items_of(queue, polled)
+    items = await request.run_while_wanted(queue.poll_many(payload.limit, wait=wait_seconds(payload.wait)))
+    return await request.keep_or_give_back(items, lambda: perform(request.client, queue.context.give_back(items)))
 
 
 @table.handles(endpoints.STATS)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry import Added, AsyncTopic, NewJob
 from tarry.errors import BadInput, BodyError
-from tarry.internal import JSON, RAW, JobOptions, on_behalf_of, perform, register_topic, server_verbs
+from tarry.internal import JSON, RAW, JobOptions, on_behalf_of, perform, server_verbs
 from tarry.programs.service.redisson.queue_elements import wait_seconds
 from tarry.programs.serving import idempotency
 from tarry.programs.serving.problems import UnknownJob, WrongMedia
@@ -80,14 +80,12 @@ async def add(request: ServiceRequest) -> Added | Response:
     options = JobOptions(**given)
     if ids is None:
         operation = topic.verbs.add(body, options, payload.id)
-        await register_topic(topic, topic.name)
-        added = await perform(topic, operation)
+        added = await perform(topic, operation, registers=True)
     else:
         verbs, id = server_verbs(topic).on_behalf_of(ids=ids), payload.id
         operation = verbs.add(body, options, id if id is not None else ids.id(0))
-        await register_topic(topic, topic.name)
         with idempotency.refusing_other_requests(ids):
-            added = await perform(topic, operation)
+            added = await perform(topic, operation, registers=True)
     return added if added.is_new else Response(added, 200)
 
 
@@ -102,9 +100,8 @@ async def add_many(request: ServiceRequest) -> list[Added]:
     topic = request.topic
     ids = idempotency.id_source(request, request.payload)
     flow = _add_many_flow(topic, request.payload, ids)
-    await register_topic(topic, topic.name)
     with idempotency.refusing_other_requests(ids):
-        return await perform(topic, flow)
+        return await perform(topic, flow, registers=True)
 
 
 def _add_many_flow(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tarry import LockState
 from tarry.errors import BadInput
-from tarry.internal import ask_server, faults, lock_scripts
-from tarry.programs.serving.problems import Forbidden
+from tarry.internal import NamespaceVerbs, NotPermitted, ask_server
+from tarry.programs.serving.problems import NO_SCAN, Forbidden
 from tarry.programs.serving.router import RouteTable
 from tarry.wire.endpoints import lock_endpoints as endpoints
 from tarry.wire.endpoints import lock_endpoints as locks
@@ -50,19 +50,19 @@ async def list_held(request: ServiceRequest) -> locks.Locks:
     """
     _check_namespace(request)
     place, at = _parse_cursor(request.query_model.cursor)
-    namespace, shared = request.namespace, request.query_model.shared
+    verbs, shared = NamespaceVerbs(request.namespace), request.query_model.shared
     known: set[str] = set()
     servers, step = place + 1, 0
     while place < servers and step < MOST_SCANS and len(known) < PAGE_SIZE:
         try:
-            scan = lock_scripts.scan_locks(at, namespace, shared=shared)
+            scan = verbs.scan_locks(at, shared=shared)
             servers, reply = await ask_server(request.client, place, scan)
-        except faults.NotPermitted as fault:
-            raise Forbidden(lock_scripts.NO_SCAN) from fault
+        except NotPermitted as fault:
+            raise Forbidden(NO_SCAN) from fault
         if reply is None:
             break
         at, keys = reply
-        known.update(lock_scripts.lock_of(key, namespace).name for key in keys)
+        known.update(verbs.lock_of(key).name for key in keys)
         place, step = place + (at == b"0"), step + 1
     found = await asyncio.gather(*[_state(request, name, shared) for name in sorted(known)])
     shown = [one for one in found if one is not None and (one.held or request.query_model.all)]

@@ -12,9 +12,8 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from tarry import CheckReport, DeadGroups, Histogram, JobPage, MinuteCounts, Stats, TopicSettings
-from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput, UnknownTopic
-from tarry.internal import perform, perform_view, register_topic, server_verbs, views
+from tarry.internal import perform, perform_view, server_verbs
 from tarry.programs.serving.problems import UnknownCursor
 from tarry.programs.serving.router import RouteTable
 from tarry.types import WorkerInfo
@@ -65,8 +64,8 @@ async def _view_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) 
 async def _refuse_unknown(request: ServiceRequest) -> None:
     """Raises ``UnknownTopic`` where the topic's own keys prove that nothing was ever there or configured."""
     if EMPTY_HEADER not in request.headers:
-        verbs = request.topic.verbs
-        known, client = views.is_known(verbs.context.keys), request.client
+        verbs = server_verbs(request.topic)
+        known, client = verbs.is_known(), request.client
         if not (await perform_view(client, known) or await perform(client, known)):  # a replica may not have it yet
             raise UnknownTopic(topic=verbs.context.name)
 
@@ -186,16 +185,9 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     Safe to interrupt and to repeat, under load. Reserved jobs stay until they are settled.
     """
     payload, to = request.payload, request.topic_named(request.payload.to)
-    flow = migrate_some(
-        server_verbs(request.topic),
-        server_verbs(to),
-        dry_run=payload.dry_run,
-        limit=payload.limit,
-        redirect=payload.redirect,
+    found = await request.client.migrate(
+        request.topic, to, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
-    if not payload.dry_run:
-        await register_topic(request.client, to.name)
-    found = await perform(request.client, flow)
     done = payload.dry_run or found.refused > 0 or found.moved < payload.limit
     return topic_answers.MigratedShown(
         moved=found.moved,

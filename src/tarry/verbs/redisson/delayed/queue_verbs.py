@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.values.durations import Duration
 from tarry.verbs.redisson.delayed import elements, offers, transfer
+from tarry.verbs.redisson.delayed import queue_migration as migration
 from tarry.verbs.redisson.delayed.elements import READ_PAGE
 from tarry.verbs.redisson.delayed.learnt_format import log_learnt
 from tarry.verbs.redisson.delayed.queue_context import DecodedPayloads, QueueContext
@@ -42,6 +43,10 @@ class QueueVerbs(Generic[T]):
 
         return Command((b"HGETALL", self.keys.poison), decode)
 
+    def add_poison(self, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
+        """Adds payloads to the poison, with the reasons."""
+        return transfer.add_poison(self.keys, undecodable)
+
     def _decoded_of(self, take: ScriptCall[DecodedPayloads]) -> Flow[list[T]]:
         """The values of an answer that has any; taken again if none of its payloads can be decoded."""
         while True:
@@ -52,7 +57,7 @@ class QueueVerbs(Generic[T]):
 
     def _add_poison(self, decoded: DecodedPayloads) -> Flow[None]:
         if decoded.undecodable:
-            yield from ask(transfer.add_poison(self.keys, decoded.undecodable))
+            yield from ask(self.add_poison(decoded.undecodable))
 
     def _decode_payload(self, reply: Reply) -> T | None:
         return None if reply is None else self.context.decode_or_opaque(reply)
@@ -66,6 +71,26 @@ class DelayedQueueVerbs(QueueVerbs[T]):
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
         return offers.offer_many(self.context, values, delay)
+
+    def transfer_all(self) -> Flow[transfer.TransferResult]:
+        """Moves all elements that are due now."""
+        return transfer.transfer_all(self.keys)
+
+    def preview(self, position: int) -> Flow[tuple[list[migration.LeavingElement], int | None]]:
+        """A page of the readable elements by due time, and the position of the next page."""
+        page, size = yield from ask(migration.preview(self.context, position, claimed=False))
+        return page, position + size if size == migration.CLAIM_PAGE else None
+
+    def first_due(self, limit: int) -> Command[list[tuple[int, bytes, str]]]:
+        """The elements that are due first: when, in server ms, and the payload, or why it cannot be read."""
+
+        def decode(reply: Reply) -> list[tuple[int, bytes, str]]:
+            found = [(int(float(due)), unpack(packed)) for packed, due in zip(reply[::2], reply[1::2], strict=True)]
+            return [
+                (due, one.payload, "") if isinstance(one, Element) else (due, b"", one.reason) for due, one in found
+            ]
+
+        return Command((b"ZRANGE", self.keys.timeouts, b"0", b"%d" % (limit - 1), b"WITHSCORES"), decode)
 
     def set_format(self, format: str | None) -> Command[Any]:
         """Sets the queue's format, whatever its elements are; ``None`` removes the setting."""
@@ -169,5 +194,6 @@ class BlockingQueueVerbs(QueueVerbs[T]):
     def size(self) -> Command[int]:
         return Command((b"LLEN", self.keys.ready), int)
 
-    def add_poison(self, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
-        return transfer.add_poison(self.keys, undecodable)
+    def give_back(self, payloads: Sequence[bytes]) -> Command[int]:
+        """Puts payloads back to the head, in their order."""
+        return transfer.give_back(self.keys.ready, payloads)
