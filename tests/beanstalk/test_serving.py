@@ -25,7 +25,6 @@ from tarry.programs.beanstalk import server as beanstalk
 from tarry.programs.beanstalk.server import BeanstalkSettings, endpoint_of
 from tarry.programs.beanstalk.session import Session
 from tarry.programs.service.settings import ServiceSettings
-from tarry.programs.serving import authorization
 from tarry.verbs import tokens
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
@@ -120,7 +119,7 @@ def test_a_revoked_token_permits_nothing_more(
     guarded: Beanstalk, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if a job comes before the next look at the tokens."""
-    monkeypatch.setattr(authorization, "HELD_CHECK_S", LONGEST_S)
+    guarded.running.stop_looking(monkeypatch)
     client, token = connect(), new_token(guarded, "consume", "produce")
     authorize(client, token)
     client.send(b"reserve\r\n")

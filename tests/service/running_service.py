@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import http_server
 from tarry.programs.service.app import ServiceApp
 from tarry.programs.service.settings import ServiceSettings
+from tarry.programs.serving import authorization
 from tarry.programs.serving.listener import open_listener
 from tarry.programs.serving.mounts import Mount
 from until import LONGEST_S
@@ -40,6 +42,16 @@ class RunningService:
             return act(*given)
 
         return self.run(acting())
+
+    def stop_looking(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No look for held requests reads the tokens again; call it before the request. The first one may still be under way when it is
+        held."""
+
+        async def nothing(**_: object) -> None:
+            """The table of tokens stays as a request has read it."""
+
+        monkeypatch.setattr(self.app.authorizer, "_look", nothing)
+        monkeypatch.setattr(authorization, "HELD_CHECK_S", LONGEST_S)
 
     @contextmanager
     def instead(self, namespace: str, client: AsyncClient) -> Iterator[None]:

@@ -195,7 +195,7 @@ def test_what_comes_when_the_token_has_been_revoked_goes_back(
     held: Held, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The element comes before the next look at the tokens."""
-    monkeypatch.setattr(authorization, "HELD_CHECK_S", LONGEST_S)
+    held.running.stop_looking(monkeypatch)
     body, place, expected = TAKERS[path]
     token = held.new_token()
     answered = held.pool.submit(

@@ -20,7 +20,6 @@ from botocore.credentials import Credentials
 from service.running_service import RunningService
 from sqs.conftest import boto
 from sqs.test_operations import receive, refused
-from tarry.programs.serving import authorization
 from tarry.programs.sqs import signature
 from tarry.programs.sqs.faults import SqsError
 from tarry.verbs import tokens
@@ -112,7 +111,7 @@ def test_a_receiver_that_waits_gets_nothing_when_its_token_is_revoked(
     assert receive(revoked, queue, WaitTimeSeconds=0) == [], "the service knows the token"
     until(lambda: not running_service.app.held_requests, "the end of earlier requests")
     if comes:
-        monkeypatch.setattr(authorization, "HELD_CHECK_S", LONGEST_S)
+        running_service.stop_looking(monkeypatch)
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(receive, revoked, queue, WaitTimeSeconds=20)
         until(lambda: running_service.app.held_requests)
