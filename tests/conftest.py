@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,6 +210,23 @@ def tarry_command() -> Iterator[warm.WarmTarry]:
     """The command line in processes that need not import it."""
     with servers.short_folder() as folder, warm.warm_tarry(folder) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def python_command() -> Iterator[Path]:
+    """A program like ``python``, which need not import pytest and tarry."""
+    with servers.short_folder() as folder, warm.warm_python(folder) as command:
+        yield command
+
+
+@pytest.fixture
+def run_pytest(pytester: pytest.Pytester, python_command: Path) -> Callable[..., pytest.RunResult]:
+    """``pytester.runpytest_subprocess``, warm."""
+
+    def run(*words: str) -> pytest.RunResult:
+        return pytester.run(python_command, "-m", "pytest", f"--basetemp={pytester.path / 'basetemp'}", *words)
+
+    return run
 
 
 @pytest.fixture(scope="session")

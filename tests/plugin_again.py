@@ -19,6 +19,8 @@ MOST_TRIED = 10
 """If more tests fail, something is broken, and to try them all would take longer than the run."""
 LONGEST = 12_000
 """Characters shown of an output: its end says most."""
+PYTHON = sys.executable
+"""What tries a test again."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,7 +83,7 @@ class Again:
         self._write(f"again, alone: {test}")
         here = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:xdist", "-rP", "--rootdir", str(self.config.rootpath), test],
+            [PYTHON, "-m", "pytest", "-p", "no:xdist", "-rP", "--rootdir", str(self.config.rootpath), test],
             cwd=self.config.rootpath,
             env=here,
             stdout=subprocess.PIPE,

@@ -6,9 +6,12 @@ has imported all of it and forks for each call:
     test, or `tarry` on a PATH ── words, environment, folder, files 0 1 2 ──▶ this process ──fork──▶ one call
                                ◀── its pid, later its status ──────────────────────────────────────────┘
 
-What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. So does, on the PATH, what runs for long and
-tells its pid: `tarry worker` and `tarry serve`. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it
-starts any program of the tests, by its file.
+What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. On the PATH, a call has another pid than the
+process that passes its signals on; with ``OWN_PID`` in the environment, `tarry worker` and `tarry serve`, which tell their pid, start
+Python. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it starts any program of the tests,
+by its file.
+
+``warm_python`` is the same for `python -m`, `python -c` and scripts: it has imported pytest, and what a user's program imports of tarry.
 """
 
 from __future__ import annotations
@@ -25,15 +28,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
+from types import ModuleType
 from typing import IO, Any, NamedTuple
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
-if not {{"worker", "serve"}}.isdisjoint(sys.argv):
+if {is_cold}:
     os.execv({cold!r}, sys.argv)
 sys.path.insert(0, {folder!r})
 from warm_call import call
@@ -52,12 +57,22 @@ sys.exit(code)
 """
 
 
+IS_COLD = {
+    "tarry": """os.environ.get("OWN_PID") and not {"worker", "serve"}.isdisjoint(sys.argv)""",
+    "python": """sys.argv[1:2] not in (["-m"], ["-c"]) and not sys.argv[1:2][0].endswith(".py")""",
+}
+"""Which calls on the PATH start Python."""
 IMPORTED = (
     "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
     "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.cli.app_loader tarry.worker.log_setup "
     "tarry.worker.worker_process tarry.programs.service.app tarry.celery.command"
 ).split()
 """What the commands import when they are called."""
+IMPORTED_BY_PROGRAMS = (
+    "pytest asyncio.runners uuid tarry.clients.awaited.client tarry.clients.blocking.client tarry.clients.testing tarry.worker.worker "
+    "tarry.worker.log_setup tarry.connections.embedded.shared_server redis.asyncio"
+).split()
+"""What the programs of users import, and the plugin of pytest."""
 
 
 class WarmTarry(NamedTuple):
@@ -159,36 +174,42 @@ class WarmProcess:
 @contextmanager
 def warm_tarry(folder: Path) -> Iterator[WarmTarry]:
     """Starts the process that has imported everything; it ends with the block."""
-    address, command = folder / "warm", folder / "tarry"
+    with _warm("tarry", folder) as command:
+        yield WarmTarry(str(folder / "warm"), command)
+
+
+@contextmanager
+def warm_python(folder: Path, *more: str) -> Iterator[Path]:
+    """The same for programs of users: a program like ``python``, which has imported ``more``, too."""
+    with _warm("python", folder, *more) as command:
+        yield command
+
+
+@contextmanager
+def _warm(program: str, folder: Path, *more: str) -> Iterator[Path]:
+    address, command = folder / "warm", folder / program
     here = str(Path(__file__).parent)
-    cold = str(Path(sys.executable).with_name("tarry"))
-    script = ON_THE_PATH.format(python=sys.executable, folder=here, address=str(address), cold=cold)
+    cold = str(Path(sys.executable).with_name("tarry")) if program == "tarry" else sys.executable
+    script = ON_THE_PATH.format(
+        python=sys.executable, folder=here, address=str(address), cold=cold, is_cold=IS_COLD[program]
+    )
     command.write_text(script, encoding="utf-8")
     command.chmod(0o755)
-    words = [sys.executable, __file__, str(address)]
+    words = [sys.executable, __file__, program, str(address), *more]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # it ends with its stdin
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        yield WarmTarry(str(address), command)
+        yield command
 
 
 # ── the process that has imported everything ─────────────────────────────────────────────────────────────────────────
 
 
-def main(address: str) -> int:
+def main(program: str, address: str, *more: str) -> int:
     """Answers calls until its stdin ends; a fork of it, which is a call, returns its exit code."""
     import gc
-    from importlib import import_module
 
-    from typer.main import get_command
-
-    from tarry.programs import cli
-    from tarry.programs.cli import app, commands
-
-    for module in IMPORTED:
-        with suppress(ModuleNotFoundError if module.startswith("typer.") else ()):  # those of newer versions
-            import_module(module)
-    commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+    run = _import_commands() if program == "tarry" else _import_for_programs(more)
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
@@ -201,17 +222,72 @@ def main(address: str) -> int:
                 with suppress(ChildProcessError):
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass  # those whose calls have ended
-            else:
-                _take_over(line)
-                if not _is_program(sys.argv):
-                    return cli.run()
-                runpy.run_path(sys.argv[0], run_name="__main__")
-                return 0
+            elif _take_over(line, program):
+                return run()
     return 0
 
 
-def _take_over(line: socket.socket) -> None:
-    """Returns in the call itself; its parent ends with it."""
+def _import_commands() -> Callable[[], int]:
+    from importlib import import_module
+
+    from typer.main import get_command
+
+    from tarry.programs import cli
+    from tarry.programs.cli import app, commands
+
+    for module in IMPORTED:
+        with suppress(ModuleNotFoundError if module.startswith("typer.") else ()):  # those of newer versions
+            import_module(module)
+    commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+
+    def run() -> int:
+        if not _is_program(sys.argv):
+            return cli.run()
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        return 0
+
+    return run
+
+
+def _import_for_programs(more: Sequence[str]) -> Callable[[], int]:
+    from importlib import import_module
+
+    from _pytest.config import default_plugins
+
+    with warnings.catch_warnings(action="ignore"):
+        for module in (*IMPORTED_BY_PROGRAMS, *(f"_pytest.{name}" for name in default_plugins), *more):
+            import_module(module)
+    for plugin in {
+        "tarry",
+        "anyio",
+    } & sys.modules.keys():  # pytest parses plugins before they are imported, or says that it cannot
+        sys.modules[plugin].__doc__ = "PYTEST_DONT_REWRITE"
+    return _run_python
+
+
+def _run_python() -> int:
+    """As ``python`` runs what its first word says: ``-m`` a module, ``-c`` a text, else a file."""
+    _, kind, *words = sys.argv
+    try:
+        if kind == "-m":
+            sys.path[0], sys.argv = str(Path.cwd()), words
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        elif kind == "-c":
+            sys.path[0], sys.argv = "", ["-c", *words[1:]]
+            sys.modules["__main__"] = module = ModuleType("__main__")
+            exec(compile(words[0], "<string>", "exec"), vars(module))
+        else:
+            sys.path[0], sys.argv = str(Path(kind).parent.resolve()), [kind, *words]
+            runpy.run_path(kind, run_name="__main__")
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _take_over(line: socket.socket, program: str) -> bool:
+    """Whether this is the call itself; else its parent, which ends with it."""
     size, files, *_ = socket.recv_fds(line, 8, 3)
     with line.makefile("rb") as told:
         given = json.loads(told.read(int.from_bytes(size, "big")))
@@ -242,7 +318,9 @@ def _take_over(line: socket.socket) -> None:
     tempfile.tempdir = None
     os.chdir(given["folder"])
     sys.path[1:1] = filter(None, given["environment"].get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv = given["words"] if _is_program(given["words"]) else ["tarry", *given["words"]]
+    is_program = program == "tarry" and _is_program(given["words"])
+    sys.argv = given["words"] if is_program else [program, *given["words"]]
+    return True
 
 
 def _is_program(words: Sequence[str]) -> bool:
@@ -267,4 +345,4 @@ def _end(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _end(main(sys.argv[1]))
+    _end(main(*sys.argv[1:]))

@@ -27,15 +27,16 @@ Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, run_pytest: Run, python_command: Path) -> Run:
     monkeypatch.setenv("PYTHONPATH", HERE)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makeini("[pytest]\naddopts = -p plugin_again\n")
+    pytester.makeini("[pytest]\naddopts = -p plugin_again -p alone_warm\n")
+    pytester.makepyfile(alone_warm=f"import plugin_again\nplugin_again.PYTHON = {str(python_command)!r}\n")
 
     def with_page(page: str, *words: str, ci: bool) -> pytest.RunResult:
         monkeypatch.setenv("CI", str(ci).lower())
         pytester.makepyfile(page)
-        return pytester.runpytest_subprocess(*words)
+        return run_pytest(*words)
 
     return with_page
 

@@ -83,7 +83,9 @@ BLOCKED = """
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+def run(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, run_pytest: Callable[..., pytest.RunResult]
+) -> Callable[..., pytest.RunResult]:
     monkeypatch.setenv("PYTHONPATH", HERE)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
@@ -91,7 +93,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[
     def with_page(page: str, *words: str, stuck_after: float) -> pytest.RunResult:
         pytester.makepyfile(page)
         pytester.makeini(f"[pytest]\nhangs_after = 0.2\nstuck_after = {stuck_after}\n")
-        return pytester.runpytest_subprocess("-p", "plugin_hangs", *words)
+        return run_pytest("-p", "plugin_hangs", *words)
 
     return with_page
 

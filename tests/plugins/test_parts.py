@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,18 @@ TESTS = """
 
 @pytest.mark.parametrize(("processes", "code", "said"), [("0", 0, "passed"), ("2", 3, "failed with 3")])
 def test_parts_are_reported_and_a_failing_side_command_fails_the_run(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str, code: int, said: str
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    run_pytest: Callable[..., pytest.RunResult],
+    processes: str,
+    code: int,
+    said: str,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", HERE)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(TESTS)
     beside = f"{sys.executable} -c 'print(\"looked\"); raise SystemExit({code})'"
     words = ("-p", "xdist.plugin", "-n", processes, "-p", "plugin_parts", "--beside", beside)
-    ran = pytester.runpytest_subprocess(*words)
+    ran = run_pytest(*words)
     assert ran.ret == bool(code)
     ran.stdout.fnmatch_lines(["looked", f"*{said}", "*: 11 tests", "the 10 slowest:", "*11 passed in*"])

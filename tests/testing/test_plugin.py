@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -85,6 +85,7 @@ OTHERS = ("-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:django
 """Installed here for tests of other things; they take a second to begin."""
 # what an unclosed connection says when it is thrown away is an error
 STRICT = ("-W", "error", *OTHERS)
+Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
@@ -104,12 +105,12 @@ def shop(pytester: pytest.Pytester) -> pytest.Pytester:
     ids=["sync", "asyncio.run", "pytest-asyncio", "anyio"],
 )
 def test_user_tests_pass_with_and_without_async_plugins(
-    shop: pytest.Pytester, text: str, words: tuple[str, ...], passed: int
+    shop: pytest.Pytester, run_pytest: Run, text: str, words: tuple[str, ...], passed: int
 ) -> None:
     shop.makepyfile(test_shop=text)
     if "no:asyncio" not in words:
         words += ("-o", "asyncio_default_fixture_loop_scope=function")
-    shop.runpytest_subprocess(*STRICT, *words).assert_outcomes(passed=passed)
+    run_pytest(*STRICT, *words).assert_outcomes(passed=passed)
 
 
 SHARED = """
@@ -127,16 +128,18 @@ def test_it_is_in_nobody_elses_place(tarry_clock, tarry_client, tarry_async_clie
 """
 
 
-def test_the_variables_of_the_server_are_not_taken(shop: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_the_server_are_not_taken(
+    shop: pytest.Pytester, run_pytest: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TARRY_URL", "redis://nowhere.invalid")
     monkeypatch.setenv("TARRY_NAMESPACE", "shop")
     shop.makepyfile(test_shop=SHARED)
-    shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio").assert_outcomes(passed=1)
+    run_pytest(*STRICT, "-p", "no:asyncio").assert_outcomes(passed=1)
 
 
-def test_a_failing_test_leaves_nothing_for_the_next(shop: pytest.Pytester) -> None:
+def test_a_failing_test_leaves_nothing_for_the_next(shop: pytest.Pytester, run_pytest: Run) -> None:
     shop.makepyfile(test_shop=SYNC.replace('"closed"', '"paid"'))
-    done = shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio")
+    done = run_pytest(*STRICT, "-p", "no:asyncio")
     done.assert_outcomes(passed=1, failed=1)
     done.stdout.fnmatch_lines(["*assert 'closed' == 'paid'*"])
     assert "Captured" not in done.stdout.str(), "nothing of tarry's own in a failed test's log"
@@ -166,9 +169,9 @@ def test_it(tarry_url):
 
 
 @pytest.mark.parametrize("end", ["by itself", "killed"])
-def test_the_server_ends_with_the_session(pytester: pytest.Pytester, end: str) -> None:
+def test_the_server_ends_with_the_session(pytester: pytest.Pytester, python_command: Path, end: str) -> None:
     pytester.makepyfile(PAUSED.format(rest="time.sleep(36_000)" if end == "killed" else ""))
-    words = [sys.executable, "-m", "pytest", *OTHERS, "-p", "no:asyncio"]
+    words = [python_command, "-m", "pytest", *OTHERS, "-p", "no:asyncio"]
     process = pytester.popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
     url = pytester.path / "url"
     until(lambda: url.exists() and url.read_text(), "the server's address")
