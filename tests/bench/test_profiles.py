@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import Counter
 
 import pytest
@@ -21,6 +22,13 @@ FEW = {
     for name, (words, _, jobs) in program.OPERATIONS.items()
 }
 """Half of what is popped is released, the other half finished."""
+SUMS = """
+import sys
+for line in sys.stdin:
+    name, times = line.split()
+    sum(map(abs, range(1_000 * int(times))))
+    print("done", flush=True)
+"""
 CALLGRIND = """
 ob=(1) /usr/bin/server
 fn=(1) main
@@ -76,7 +84,21 @@ def test_bytecodes_of_a_client_are_counted_by_layer(monkeypatch):
 
 @pytest.mark.slow
 @needs_valgrind
-def test_instructions_are_counted_and_are_the_same_twice():
+def test_instructions_are_counted_and_are_the_same_twice(tmp_path):
+    """Of a program that needs no second to start there, as a client does."""
+    counted = CountedProcess([sys.executable, "-IS", "-c", SUMS], tmp_path)
+    try:
+        counted.do("sum", 20)
+        first, second = (counted.measure(lambda: counted.do("sum", 20)) for _ in range(2))
+    finally:
+        counted.stop()
+    assert first.total == pytest.approx(second.total, rel=0.05)
+    assert first.total > 20_000 * 20
+
+
+@pytest.mark.long
+@needs_valgrind
+def test_instructions_of_a_client_are_the_same_twice():
     with private_server() as server, python("instructions", "bench.profiles.client", server.url) as client:
         assert isinstance(client, CountedProcess)
         client.read_line()
