@@ -26,16 +26,21 @@ ADDRESS = re.findall(r'^repository = "(.*)"$', (ROOT / "pyproject.toml").read_te
 INFO = f"tarry-{tarry.__version__}.dist-info"
 
 
-def run(*command: object) -> None:
+def run(*command: object, at: Path = ROOT) -> None:
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=at, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel from the sdist, as `build` does it, by what `build` calls."""
     at = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", at)
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", at)
+    run(*hatchling, "--target", "sdist")
+    with tarfile.open(next(at.glob("*.tar.gz"))) as sdist:
+        sdist.extractall(at / "from", filter="data")
+    run(*hatchling, "--target", "wheel", at=next((at / "from").iterdir()))
     return at
 
 
@@ -49,11 +54,28 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
 
 
+@pytest.mark.long
 def test_the_packaging_tools_report_no_problems(dist: Path) -> None:
+    """CI asks them with every change, too: `make dist`."""
     tools = Path(sys.executable).parent
-    run(tools / "twine", "check", "--strict", *dist.iterdir())
+    run(tools / "twine", "check", "--strict", *dist.glob("tarry-*"))
     run(tools / "check-wheel-contents", *dist.glob("*.whl"))
     run(tools / "pyroma", "--min", 8, ".")
+
+
+def test_an_index_can_show_the_metadata(metadata: Message) -> None:
+    for field in (
+        "Summary",
+        "Author",
+        "Keywords",
+        "Classifier",
+        "Requires-Python",
+        "License-Expression",
+        "License-File",
+    ):
+        assert metadata[field], field
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert str(metadata.get_payload()).startswith("# ")
 
 
 def test_the_wheel_has_every_file_of_the_source(wheel: zipfile.ZipFile) -> None:
@@ -64,6 +86,8 @@ def test_the_wheel_has_every_file_of_the_source(wheel: zipfile.ZipFile) -> None:
         if path.suffix != ".LICENSE" and path.parent.name != "vectors"
     }
     assert wanted - set(wheel.namelist()) == set()
+    assert {name for name in wheel.namelist() if "__pycache__" in name or name.endswith(".pyc")} == set()
+    assert {name.partition("/")[0] for name in wheel.namelist()} == {"tarry", INFO}
 
 
 def test_every_third_party_file_has_a_licence_and_is_in_the_sbom(wheel: zipfile.ZipFile, metadata: Message) -> None:
