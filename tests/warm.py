@@ -59,7 +59,7 @@ sys.exit(code)
 
 IS_COLD = {
     "tarry": """os.environ.get("OWN_PID") and not {"worker", "serve"}.isdisjoint(sys.argv)""",
-    "python": """sys.argv[1:2] not in (["-m"], ["-c"]) and not sys.argv[1:2][0].endswith(".py")""",
+    "python": """not sys.argv[1:] or (sys.argv[1][0] == "-" and sys.argv[1] not in ("-m", "-c"))""",
 }
 """Which calls on the PATH start Python."""
 IMPORTED = (

