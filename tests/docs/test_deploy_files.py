@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.values.durations import SECOND, duration_us
 from tarry.worker.parent import KILL_MARGIN_S
 from until import until
+from warm import WarmTarry
 
 DEPLOY = ROOT / "examples" / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
@@ -48,14 +49,22 @@ SERVE = {
 WORK = {"compose": COMPOSE["worker"]["command"], "kubernetes": WORKER["containers"][0]["args"]}
 
 
-def start(words: list[str], url: str, at: Path) -> subprocess.Popen[bytes]:
-    env = {"PATH": os.environ["PATH"], "TARRY_URL": url, "TARRY_EMBEDDED": "no", "TARRY_NAMESPACE": f"d{os.getpid()}"}
-    return subprocess.Popen([Path(sys.executable).parent / "tarry", *words], cwd=at, env=env, stderr=subprocess.PIPE)
+Start = Callable[[list[str]], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(tarry_command: WarmTarry, valkey_url: str, tmp_path: Path) -> Start:
+    def with_words(words: list[str]) -> subprocess.Popen[bytes]:
+        env = {"TARRY_URL": valkey_url, "TARRY_EMBEDDED": "no", "TARRY_NAMESPACE": f"d{os.getpid()}"}
+        env["PATH"] = os.environ["PATH"]
+        return subprocess.Popen([tarry_command.command, *words], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+
+    return with_words
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", SERVE)
-def test_the_service_starts_is_ready_and_drains(valkey_url: str, tmp_path: Path, place: str) -> None:
+def test_the_service_starts_is_ready_and_drains(start: Start, place: str) -> None:
     port = str(servers.free_ports(1)[0])
     words = [word.replace("0.0.0.0", "127.0.0.1") for word in SERVE[place]]
     words = [*words, "--port", port, *(["--drain", "1s"] if "--drain" in words else [])]
@@ -66,7 +75,7 @@ def test_the_service_starts_is_ready_and_drains(valkey_url: str, tmp_path: Path,
         except httpx.TransportError:
             return False
 
-    with start(words, valkey_url, tmp_path) as service:
+    with start(words) as service:
         until(ready, "the service is ready")
         service.send_signal(signal.SIGTERM)
         _, log = service.communicate()
@@ -75,11 +84,11 @@ def test_the_service_starts_is_ready_and_drains(valkey_url: str, tmp_path: Path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", WORK)
-def test_the_worker_starts_and_stops(valkey_url: str, tmp_path: Path, place: str) -> None:
+def test_the_worker_starts_and_stops(start: Start, valkey_url: str, tmp_path: Path, place: str) -> None:
     (tmp_path / "shop.py").write_text((DEPLOY / "shop.py").read_text())
     with (
         tarry.Client(valkey_url, namespace=f"d{os.getpid()}") as client,
-        start(WORK[place], valkey_url, tmp_path) as worker,
+        start(WORK[place]) as worker,
     ):
         until(lambda: len(client.workers()) == (2 if "--processes" in WORK[place] else 1), "the worker works")
         worker.send_signal(signal.SIGTERM)

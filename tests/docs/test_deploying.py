@@ -24,6 +24,7 @@ from tarry.worker.parent import KILL_MARGIN_S
 from tarry.worker.parent_messages import BAD_ARGUMENTS
 from tarry.worker.signals import RELEASED
 from until import until
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -111,14 +112,17 @@ def test_the_requirements_name_existing_extras() -> None:
 
 
 @pytest.mark.parametrize("place", ["systemd", "container"])
-def test_the_deployed_command_works_and_stops(valkey_url: str, tmp_path: Path, place: str) -> None:
+def test_the_deployed_command_works_and_stops(
+    valkey_url: str, tmp_path: Path, tarry_command: WarmTarry, place: str
+) -> None:
+    programs = tarry_command.command.parent
     here = {
-        "PATH": f"{VENV}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "TARRY_URL": valkey_url,
         "TARRY_NAMESPACE": f"{place}-{os.getpid()}",
     }
     if place == "systemd":
-        command = shlex.split(setting("ExecStart").replace("/srv/shop/.venv/bin", str(VENV)))
+        command = shlex.split(setting("ExecStart").replace("/srv/shop/.venv/bin", str(programs)))
         said = setting("Environment")
         (tmp_path / "shop.py").write_text(SHOP)
     else:
