@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import tarry
 from tarry.connections.embedded.server_process import ServerProcess
 from until import until
+from warm import WarmTarry
 
 JOBS = 400
 MOVERS = """
@@ -44,15 +44,16 @@ while True:
     if os.waitpid(mover, 0)[1] == 0:
         break
     deaths += 1
-print(deaths)
+print(deaths, flush=True)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [None, 4], ids=["plain", "parted"])
 def test_a_migration_killed_at_any_point_duplicates_nothing(
-    own_server: Callable[..., ServerProcess], partitions: int | None
+    own_server: Callable[..., ServerProcess], tarry_command: WarmTarry, tmp_path: Path, partitions: int | None
 ) -> None:
+    (program := tmp_path / "movers.py").write_text(MOVERS)
     urls = own_server().url, own_server().url
     taken, over = Counter[tuple[int, int]](), threading.Event()
     with tarry.Client(urls[0]) as old, tarry.Client(urls[1]) as new:
@@ -69,12 +70,14 @@ def test_a_migration_killed_at_any_point_duplicates_nothing(
         workers = [threading.Thread(target=consume, args=(topic,)) for topic in (there, there)]
         for worker in workers:
             worker.start()
-        movers = subprocess.run([sys.executable, "-c", MOVERS, *urls], stdout=subprocess.PIPE, check=True)
+        with tarry_command.talk_to(program, *urls) as (movers, _, stdout):
+            deaths = int(stdout.readline())
+            assert movers.wait() == 0
         until(lambda: sum(taken.values()) >= JOBS, "all are handed out")
         over.set()
         for worker in workers:
             worker.join()
-        assert int(movers.stdout) > 2, "deaths"
+        assert deaths > 2
         assert taken == Counter((n, 1) for n in range(JOBS))
         assert here.stats().finished + there.stats().finished == JOBS
         assert (here.check().ok, there.check().ok, here.check().leaving) == (True, True, 0)
