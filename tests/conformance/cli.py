@@ -6,10 +6,7 @@ import json
 import logging
 from typing import Any
 
-import typer
-from typer.testing import CliRunner
-
-from tarry.programs.cli.app import app
+from cli_in_process import COMMAND, call_tarry
 
 
 class Cli:
@@ -25,12 +22,12 @@ class Cli:
         return [json.loads(line) for line in self.shown(*words, "--json", stdin=stdin, code=code).splitlines()]
 
     def shown(self, *words: str, stdin: str | None = None, code: int = 0) -> str:
-        """For people. In this process: seventy others would be a minute of starting."""
+        """For people."""
         place = {"TARRY_URL": self.url, "TARRY_NAMESPACE": self.namespace, "TARRY_LOG": "ERROR"}
         loggers = [logging.getLogger(name) for name in ("tarry", "tarry.patience")]
         before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
         try:
-            done = CliRunner().invoke(app, list(words), input=stdin, env=place)
+            done = call_tarry(words, stdin, **place)
         finally:
             for logger, logger.handlers, level, logger.propagate in before:
                 logger.setLevel(level)
@@ -46,4 +43,4 @@ def _verbs(group: Any, before: str = "") -> set[str]:
     return found
 
 
-VERBS = _verbs(typer.main.get_command(app))
+VERBS = _verbs(COMMAND)

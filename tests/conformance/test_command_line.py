@@ -6,8 +6,8 @@ import tarry
 from conformance.cli import VERBS, Cli
 from conformance.conftest import ALONE
 
-PROCESSES = {"worker", "serve", "demo", "demo-worker"}
-"""They run until they are told to stop: test_programs.py."""
+PROCESSES = {"worker", "serve", "demo", "demo-worker", "celery-relay"}
+"""They run until they are told to stop: test_programs.py, and tests/frameworks for Celery."""
 
 
 def test_every_verb_of_the_command_line_works(place: str, url: str, namespace: str) -> None:

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
-from typer.testing import CliRunner
 
-from tarry.programs.cli.commands import app, load_commands
+from cli_in_process import COMMAND, call_tarry
 
 LIST = Path(__file__).parents[2] / "docs" / "decisions" / "0089-one-name-for-one-thing.md"
-load_commands(["--help"])
 
 
 def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -25,7 +22,7 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield before + name, command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(COMMAND))
 
 
 def table() -> Iterator[str]:
@@ -40,7 +37,7 @@ def table() -> Iterator[str]:
 
 
 def help_of(name: str) -> str:
-    done = CliRunner().invoke(app, [*name.split(), "--help"])
+    done = call_tarry([*name.split(), "--help"])
     assert done.exit_code == 0
     return done.output
 
