@@ -104,7 +104,9 @@ class ClientConfig:
     def schedules(self) -> ScheduleVerbs:
         from tarry.clients.schedule_verbs import ScheduleVerbs
 
-        return ScheduleVerbs(self.namespace, self.verbs)
+        return ScheduleVerbs(
+            self.namespace, lambda topic: server_verbs(topic) if hasattr(topic, "verbs") else self.verbs(topic)
+        )
 
     def delayed(self, name: str, codec: Any, format: str | None, redisson: str | None = None) -> DelayedQueueVerbs[Any]:
         from tarry.verbs.redisson.delayed.queue_context import queue_context

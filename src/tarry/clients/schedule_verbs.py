@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tarry.clients.config import server_verbs
 from tarry.core.flows import gather
 from tarry.core.requests import Flow, ask
 from tarry.values.keys import TopicKeys, partition_of_name
@@ -75,13 +74,10 @@ def list_schedules(verbs: TopicVerbs[Any]) -> Flow[list[Schedule]]:
 class ScheduleVerbs:
     """The verbs of a client's schedules: each returns an operation."""
 
-    def __init__(self, namespace: str, topic_verbs: Callable[[str], TopicVerbs[Any]]) -> None:
+    def __init__(self, namespace: str, verbs: Callable[[Any], TopicVerbs[Any]]) -> None:
         self._namespace = namespace
-        self._topic_verbs = topic_verbs
-
-    def verbs(self, topic: Any) -> TopicVerbs[Any]:
+        self.verbs = verbs
         """A topic's verbs: of the topic itself, or by its name."""
-        return server_verbs(topic) if hasattr(topic, "verbs") else self._topic_verbs(topic)
 
     def context(self, topic: Any) -> TopicContext[Any]:
         return self.verbs(topic).context

@@ -260,17 +260,23 @@ class TopicVerbs(Partitions[T]):
 
     def is_held(self, id: str) -> Operation[bool]:
         """Whether a job is in ``reserved``. Its reservation may be over."""
-        return job_verbs.filter_counts.is_held(self, id)
+        from tarry.verbs.jobs import filter_counts
+
+        return filter_counts.is_held(self, id)
 
     def count_due_between(
         self, now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
     ) -> Operation[int]:
         """The number of jobs that ``list`` would return at ``now`` for a window of due times; they are counted, not read."""
-        return job_verbs.filter_counts.due_between(self, now, state, after, before)
+        from tarry.verbs.jobs import filter_counts
+
+        return filter_counts.due_between(self, now, state, after, before)
 
     def count_ready_of_priority(self, now: datetime, least: int) -> Operation[int]:
         """The number of jobs with at least this priority, above 0, that are ready at ``now``; without those whose TTR has just ended."""
-        return job_verbs.filter_counts.ready_of_priority(self, now, least)
+        from tarry.verbs.jobs import filter_counts
+
+        return filter_counts.ready_of_priority(self, now, least)
 
     def stats(self) -> Operation[Stats]:
         return self._on_each(lambda part: job_verbs.views.topic_stats(part.context), job_verbs.merge.merge_stats)
