@@ -59,7 +59,7 @@ async def run_until(worker: tarry.Worker, is_so: Callable[[], object]) -> None:
 
 
 def test_the_renewal_goes_on_is_counted_and_shown(worker: tarry.Worker, client: tarry.Client, cli: Cli) -> None:
-    worker._on_alive = failing_once(worker._on_alive)
+    worker.inner.on_alive = failing_once(worker.inner.on_alive)
 
     async def look() -> None:
         async with worker:
@@ -189,11 +189,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_worker_in_an_application_raises_after_ten_failures_and_the_process_goes_on(
     worker: tarry.Worker, client: tarry.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    worker._on_alive = boom
+    worker.inner.on_alive = boom
     with pytest.raises(tarry.ServerUnfit, match=f"tarry renewal failed 10 times within a minute.*TypeError: {BUG}"):
         asyncio.run(worker.run())
     assert "The worker stops, because its process is not fit to work: tarry renewal failed 10 times" in caplog.text
-    worker._on_alive = lambda worked: None
+    worker.inner.on_alive = lambda worked: None
     client.topic("n").add("x")
     asyncio.run(run_until(worker, lambda: client.topic("n").stats().finished))
 
@@ -210,8 +210,8 @@ def test_jobs_that_run_when_a_worker_becomes_unfit_are_completed(
         taken.set()
         await worker._stopping.wait()
 
-    worker._on_alive = lambda worked: boom() if taken.is_set() else None
-    worker._warn_blocked_after_s = 0.01  # how often the renewal looks while a job runs
+    worker.inner.on_alive = lambda worked: boom() if taken.is_set() else None
+    worker.inner.warn_blocked_after_s = 0.01  # how often the renewal looks while a job runs
     client.topic("n").add("x")
     with pytest.raises(tarry.ServerUnfit):
         asyncio.run(worker.run())

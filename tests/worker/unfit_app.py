@@ -20,4 +20,4 @@ def fail(worked: bool) -> None:
     raise TypeError("a bug of tarry")
 
 
-worker._on_alive = fail
+worker.inner.on_alive = fail

@@ -122,12 +122,12 @@ class Parent:
     def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
         self._client = worker.client
         self._worker = worker
-        ttrs = [route.ttr_in(worker._ttr) for route in worker._routes()] or [worker._ttr]
+        ttrs = [route.ttr_in(worker.inner.ttr) for route in worker._routes()] or [worker.inner.ttr]
         self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)
-        self._grace_s = worker._grace_s
+        self._grace_s = worker.inner.grace_s
         self._command = command
         self._processes = processes
-        self._max_jobs = worker._max_jobs_per_child
+        self._max_jobs = worker.inner.max_jobs_per_child
         self._name, self._starts = names.random_word(os.urandom).decode(), itertools.count(1)
         self._children: dict[int, Child] = {}
         self._codes: list[int] = []

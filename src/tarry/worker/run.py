@@ -52,23 +52,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry.worker")
 
 
+@dataclass(slots=True)
+class WorkerSettings:
+    """What a worker was told, and by whom it is called; for the modules of the worker."""
+
+    module: str | None
+    """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
+    slots: int | None
+    ttr: Duration
+    grace_s: float
+    warn_blocked_after_s: float
+    unknown_tasks_die_after_us: int | None
+    max_jobs_per_child: int | None
+    release_on_disconnect: bool
+    moved_queues: tuple[str, ...] = ()
+    holder: bytes = b""
+    """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
+    is_child: bool = False
+    """Whether a parent process stops it."""
+    on_alive: Callable[[bool], None] = lambda worked: None
+    """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
+    on_told_to_stop: Callable[[], None] = lambda: None
+    """Called before it stops because somebody asked it to, over the server. A child tells its parent, which starts no other."""
+
+
 class RunnableWorker(Protocol):
     """The worker, as far as a run uses it: its settings, its handlers, and whom it calls."""
 
     name: str | None
-    _module: str | None
-    _holder: bytes
-    _slots: int | None
-    _ttr: Duration
-    _grace_s: float
-    _warn_blocked_after_s: float
-    _unknown_tasks_die_after_us: int | None
-    _max_jobs_per_child: int | None
-    _release_on_disconnect: bool
-    _is_child: bool
-    _moved_queues: tuple[str, ...]
-    _on_alive: Callable[[bool], None]
-    _on_told_to_stop: Callable[[], None]
+    inner: WorkerSettings
 
     @property
     def _has_stamps(self) -> bool: ...
@@ -107,26 +119,26 @@ class WorkerRun:
         self._until_idle = until_idle
         self._unfit = ""
         """Why this process is not fit to work, once it is not."""
-        worker._holder = worker._holder or _new_holder()
-        self._slot_pool = None if worker._slots is None else SlotPool(worker._slots)
+        worker.inner.holder = worker.inner.holder or _new_holder()
+        self._slot_pool = None if worker.inner.slots is None else SlotPool(worker.inner.slots)
         self._quota: JobQuota | None = None
-        if worker._is_child and worker._max_jobs_per_child is not None:
-            self._quota = JobQuota(worker._max_jobs_per_child)
+        if worker.inner.is_child and worker.inner.max_jobs_per_child is not None:
+            self._quota = JobQuota(worker.inner.max_jobs_per_child)
         self._active: dict[TopicConsumer, None] = {}
         fixed = [route for route in routes if not route.is_pattern]
         self._topics = [route.topic for route in fixed]
         self._handlers = {route.topic: route.targets for route in fixed}
         self._consumers = [self._make_consumer(route, self._shared_by(route)) for route in fixed]
         self._patterns = {route.topic: (route, self._shared_by(route)) for route in routes if route.is_pattern}
-        log_lines.log_topics({one.topic.name: one.slots for one in self._consumers}, worker._slots)
+        log_lines.log_topics({one.topic.name: one.slots for one in self._consumers}, worker.inner.slots)
         self._tasks = {route.topic: frozenset(route.tasks) for route in fixed if route.tasks}
         for route, _ in self._patterns.values():
             logger.info("▶ topics that match %s, %d slots together", route.topic, self._slots_of(route))
         self._queue_consumers = [self._make_queue_consumer(route) for route in queues]
-        self._renewal = self._make_renewal(worker._slots or sum(route.slots for route in routes))
+        self._renewal = self._make_renewal(worker.inner.slots or sum(route.slots for route in routes))
         self._lost_pops: LostPops | None = None
         if self._renewal_client.engine.keeps_maps:  # in imaginary time nothing happens by itself
-            self._lost_pops = LostPops(self._awaited, worker._holder)
+            self._lost_pops = LostPops(self._awaited, worker.inner.holder)
         self._liveness = self._make_liveness(has_topics=bool(routes))
         self._declarer = ScheduleDeclarer(
             [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
@@ -139,7 +151,7 @@ class WorkerRun:
         self._running: Consumers | None = None
 
     def _slots_of(self, route: TopicRoute) -> int:
-        return min(route.slots, self._worker._slots or route.slots)
+        return min(route.slots, self._worker.inner.slots or route.slots)
 
     def _shared_by(self, route: TopicRoute) -> _Shared:
         """Makes it for the topics of a route: one, or all that match a pattern."""
@@ -149,8 +161,8 @@ class WorkerRun:
                 self._blocking,
                 min(slots, route.processes or slots),
                 self._worker.name,
-                self._worker._module if self._worker._has_stamps else None,
-                self._worker._max_jobs_per_child,
+                self._worker.inner.module if self._worker._has_stamps else None,
+                self._worker.inner.max_jobs_per_child,
             )
         if not route.is_pattern:
             return _Shared(self._slot_pool, processes)
@@ -176,7 +188,7 @@ class WorkerRun:
             if self._running is not None:
                 self._running.add(consumer, start=not self._until_idle)
         most = max(self._slots_of(self._patterns[pattern][0]) for pattern in found.values())
-        log_lines.log_topics({one.topic.name: one.slots for one in new}, self._worker._slots or most)
+        log_lines.log_topics({one.topic.name: one.slots for one in new}, self._worker.inner.slots or most)
         if self._liveness is not None:
             self._liveness.topics_changed()
 
@@ -184,17 +196,17 @@ class WorkerRun:
         kind: Any = route.type
         topic: AsyncTopic[Any] = self._awaited.topic(route.topic, type=kind)
         blocking: Topic[Any] = self._blocking.topic(route.topic, type=kind)
-        topic.verbs.holder = blocking.verbs.holder = self._worker._holder
+        topic.verbs.holder = blocking.verbs.holder = self._worker.inner.holder
         settler = Settler(topic, blocking, self._outage)
         slots, processes = self._slots_of(route), shared.processes
         consumer = TopicConsumer(
             settler,
-            target_for(route, settler, processes, self._worker._unknown_tasks_die_after_us),
+            target_for(route, settler, processes, self._worker.inner.unknown_tasks_die_after_us),
             slots=slots,
             most_in_hand=MOST_JOBS if route.takes_ahead and shared.slot_pool is None else slots,
             processes=processes,
             weight=route.weight,
-            ttr=route.ttr_in(self._worker._ttr),
+            ttr=route.ttr_in(self._worker.inner.ttr),
             outage=self._outage,
             slot_pool=shared.slot_pool,
             group=shared.group,
@@ -224,15 +236,15 @@ class WorkerRun:
 
     def _make_renewal(self, slots: int) -> Renewal:
         client = self._renewal_client = clients.make_blocking(self._awaited, patience=1)
-        reports = WorkerReports(client, self._worker._holder, self._consumers, self._handlers, slots)
-        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker._warn_blocked_after_s)
-        renewal.on_alive = self._worker._on_alive
+        reports = WorkerReports(client, self._worker.inner.holder, self._consumers, self._handlers, slots)
+        renewal = Renewal(client, self._consumers, self._outage, reports, self._worker.inner.warn_blocked_after_s)
+        renewal.on_alive = self._worker.inner.on_alive
         return renewal
 
     def _make_liveness(self, *, has_topics: bool) -> Liveness | None:
         client = self._renewal_client
         if (
-            not has_topics or not self._worker._release_on_disconnect or not client.engine.keeps_maps
+            not has_topics or not self._worker.inner.release_on_disconnect or not client.engine.keeps_maps
         ):  # in imaginary time nothing happens by itself
             return None
         from tarry.worker.liveness import Liveness
@@ -241,7 +253,7 @@ class WorkerRun:
         return Liveness(
             client,
             self._awaited,
-            self._worker._holder,
+            self._worker.inner.holder,
             self._topics,
             lambda: any(one.running for one in consumers),
             self._outage,
@@ -313,7 +325,7 @@ class WorkerRun:
                 self._renewal.announce_stop()
                 await consumers.take_no_more(stopped)
             self._renewal.announce_stop()
-            return await consumers.stop(self._worker._grace_s, stop_now)
+            return await consumers.stop(self._worker.inner.grace_s, stop_now)
         finally:
             stopped.cancel()
             used_up.cancel()
@@ -346,7 +358,7 @@ class WorkerRun:
             consumers.be_quiet(mode == "quiet")
         elif not stopping.is_set():  # a second call would end the grace period
             logger.info("■ it was asked to stop")
-            self._worker._on_told_to_stop()
+            self._worker.inner.on_told_to_stop()
             self._worker.stop()
 
     async def _look_for_topics(self, *stopped: asyncio.Future[Any]) -> bool:
@@ -365,12 +377,12 @@ class WorkerRun:
 
     async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
         """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""
-        if not self._worker._moved_queues:
+        if not self._worker.inner.moved_queues:
             return
         health = ServerHealth(self._outage)
         while not stopped.done():
             try:
-                await self._awaited.keep_moving(*self._worker._moved_queues)
+                await self._awaited.keep_moving(*self._worker.inner.moved_queues)
                 health.succeeded()
                 return
             except Unavailable as fault:

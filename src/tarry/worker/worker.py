@@ -26,7 +26,7 @@ from tarry.worker import process_functions
 from tarry.worker import worker_clients as clients
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.registry import Registry, TopicRoute, check_slots
-from tarry.worker.run import WorkerRun
+from tarry.worker.run import WorkerRun, WorkerSettings
 from tarry.worker.signals import handle_signals
 from tarry.worker.targets import Middleware
 
@@ -74,37 +74,28 @@ class Worker(Registry):
     ) -> None:
         super().__init__()
         self.name: str | None = None if name is None else _check_name(name)
-        self._module: str | None = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
-        """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
+        module = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         self._clients = clients.WorkerClients(_check_server(url, client, namespace), namespace)
-        self._slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
-        self._ttr = ttr
-        self._grace_s = duration_us(grace, "grace") / SECOND
-        self._warn_blocked_after_s = (
-            duration_us(warn_blocked_after, "warn_blocked_after", minimum=10 * MILLISECOND) / SECOND
+        self.inner = WorkerSettings(
+            module=module,
+            slots=None if concurrency is None else check_slots(concurrency),
+            ttr=ttr,
+            grace_s=duration_us(grace, "grace") / SECOND,
+            warn_blocked_after_s=duration_us(warn_blocked_after, "warn_blocked_after", minimum=10 * MILLISECOND)
+            / SECOND,
+            unknown_tasks_die_after_us=None
+            if unknown_tasks_die_after is None
+            else duration_us(unknown_tasks_die_after, "unknown_tasks_die_after"),
+            max_jobs_per_child=None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child),
+            release_on_disconnect=release_on_disconnect,
         )
-        self._unknown_tasks_die_after_us = (
-            None if unknown_tasks_die_after is None else duration_us(unknown_tasks_die_after, "unknown_tasks_die_after")
-        )
-        self._max_jobs_per_child = None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child)
-        self._release_on_disconnect = release_on_disconnect
         self._only: frozenset[str] | None = None
-        self._moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._task: asyncio.Task[int] | None = None
         self._idle = False
         self._runs = False
-        self._holder = b""
-        """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
-        self._is_child = False
-        """Whether a parent process stops it."""
-        self._on_alive: Callable[[bool], None] = lambda worked: None
-        """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
-
-        self._on_told_to_stop: Callable[[], None] = lambda: None
-        """Called before it stops because somebody asked it to, over the server. A child tells its parent, which starts no other."""
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,9 +158,9 @@ class Worker(Registry):
                     raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
             self._only = frozenset(topics)
         if concurrency is not None:
-            self._slots = check_slots(concurrency)
+            self.inner.slots = check_slots(concurrency)
         if max_jobs_per_child is not None:
-            self._max_jobs_per_child = _check_jobs(max_jobs_per_child)
+            self.inner.max_jobs_per_child = _check_jobs(max_jobs_per_child)
         if url is not None or namespace is not None:
             self._clients = self._clients.for_server(url, namespace)
 
@@ -194,7 +185,7 @@ class Worker(Registry):
 
     def keep_moving(self, *queues: str) -> None:
         """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
-        self._moved_queues = (*self._moved_queues, *queues)
+        self.inner.moved_queues = (*self.inner.moved_queues, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,7 +225,7 @@ class Worker(Registry):
         run = WorkerRun(self, clients, until_idle=until_idle)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
-            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self._is_child)
+            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self.inner.is_child)
         self._runs = True
         try:
             return await run.execute(self._stopping, self._stop_now)

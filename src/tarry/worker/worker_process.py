@@ -38,7 +38,7 @@ def serve_worker(worker: Worker, processes: int, command: Sequence[str], *, json
     is_child = SOCKET in os.environ
     if not is_child:
         log_start(worker, processes) if json else write_line(banner(worker, processes))
-    if (processes > 1 or worker._max_jobs_per_child is not None) and not is_child:
+    if (processes > 1 or worker.inner.max_jobs_per_child is not None) and not is_child:
         from tarry.worker.parent import Parent
 
         return run_in_loop(Parent(worker, command, processes).run())
@@ -57,17 +57,17 @@ async def _run(worker: Worker) -> int:
     number = os.environ.get(SOCKET)
     if number is None:
         return await worker.run()
-    worker._holder, worker._is_child = os.environ.get(HOLDER, "").encode(), True
+    worker.inner.holder, worker.inner.is_child = os.environ.get(HOLDER, "").encode(), True
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
-        worker._on_alive = _heartbeats(parent)
-        worker._on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
+        worker.inner.on_alive = _heartbeats(parent)
+        worker.inner.on_told_to_stop = partial(_send, parent, TOLD_TO_STOP)
         loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
-            worker._on_alive, worker._on_told_to_stop = lambda worked: None, lambda: None
+            worker.inner.on_alive, worker.inner.on_told_to_stop = lambda worked: None, lambda: None
             loop.remove_reader(parent)
 
 
@@ -104,7 +104,7 @@ def banner(worker: Worker, processes: int) -> str:
     ]
     for route in routes:
         names = ", ".join(f"{target.name}{_kind_of(target)}" for target in route.targets)
-        share = f", weight {route.weight:g}" if worker._slots else ""
+        share = f", weight {route.weight:g}" if worker.inner.slots else ""
         kind, together = ("topics ", " together") if route.is_pattern else ("topic  ", "")
         lines.append(f"  {kind}  {route.topic:<{width}}  {route.slots} at a time{together}{share}  {names}")
     if len(all_routes) > len(routes):
@@ -114,11 +114,11 @@ def banner(worker: Worker, processes: int) -> str:
         lines.append(
             f"  queue    {queue_route.queue:<{width}}  {queue_route.slots} at a time  {queue_route.handler.name}{kind}"
         )
-    if worker._slots:
-        lines.append(f"  in all   {worker._slots} at a time")
-    ttr = as_text(duration_us(worker._ttr))
+    if worker.inner.slots:
+        lines.append(f"  in all   {worker.inner.slots} at a time")
+    ttr = as_text(duration_us(worker.inner.ttr))
     lines.append(
-        f"  ttr {ttr}, grace {as_text(round(worker._grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
+        f"  ttr {ttr}, grace {as_text(round(worker.inner.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, a second one at once"
     )
     return "\n".join(lines)
 
