@@ -45,6 +45,10 @@ class NamespaceVerbs:
         names.check_namespace(namespace)
         self.namespace = namespace
 
+    def check_shared_name(self, name: str, what: str) -> None:
+        """Raises ``BadInput`` for a key, shared with Java, that is inside tarry or Redisson."""
+        names.check_shared_name(name, what)
+
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def reserve_numbers(self, n: int) -> Command[int]:

@@ -23,13 +23,14 @@ from tarry.programs.beanstalk import reports
 from tarry.programs.beanstalk.commands import BAD_FORMAT, LEAST_URGENT, BeanstalkCommand, priority_of
 from tarry.programs.beanstalk.reserved_jobs import ReservedJobs, TubeJob
 from tarry.programs.beanstalk.tubes import DEFAULT, is_tube
+from tarry.types import BaseJob
 
 if TYPE_CHECKING:
     from tarry import AsyncJob, JobInfo, Stats
     from tarry.internal import StoredJob
     from tarry.programs.beanstalk.server_state import ServerState
     from tarry.programs.beanstalk.tubes import Tube, Tubes
-    from tarry.types import BaseJob, State
+    from tarry.types import State
     from tarry.wire.bodies import Body
 
 SECOND = timedelta(seconds=1)

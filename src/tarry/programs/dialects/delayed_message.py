@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from tarry.internal import NamespaceVerbs
 from tarry.programs.dialects import forms
 from tarry.programs.serving.authorization import refuse_unknown_page
 from tarry.programs.serving.problems import WrongMethod
@@ -33,7 +34,8 @@ class DelayedMessageQuery(Struct):
 
 
 def routes_of(namespace: str, queue: str) -> RouteTable:
-    """The routes, for a queue. Tokens are those of the service's first namespace."""
+    """The routes, for a queue. Tokens are those of the service's first namespace. Raises ``BadInput``."""
+    NamespaceVerbs(namespace).check_shared_name(queue, "queue")
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"returns": str, "media": "text/plain", "namespace": namespace}
 
