@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from faults.scenarios import TTR, Scenario, counts, held, verb
+from tarry.clients.blocking.topic import jobs_of
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,7 +69,7 @@ def pop_by_id(scenario: Scenario) -> Iterator[None]:
         assert taken is None
         scenario.clock.advance("61s")
         taken = scenario.run("pop_by_id", "a", ("ready",))
-    (job,) = scenario.topic._make_jobs(taken, taken.jobs)
+    (job,) = jobs_of(scenario.topic, taken, taken.jobs)
     assert (job.body, job.attempt, counts(scenario)) == ("tea", 2 if scenario.done else 1, (0, 0, 1, 0))
 
 

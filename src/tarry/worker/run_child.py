@@ -75,7 +75,7 @@ class JobRunner:
             if self.client is None:
                 self.client = Client(self.setup.url, **self._settings())
             topic = self.client.topic(request.topic, type=entry.type)
-            job = Job._of(request.job, topic)
+            job = Job(request.job, topic)
             send(self.connection, Started())
             result = entry.call(job)
             refuse_unfinished(result)

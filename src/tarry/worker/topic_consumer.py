@@ -23,6 +23,7 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from tarry.clients.awaited.job import AsyncJob
+from tarry.clients.awaited.topic import jobs_of
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.values.durations import SECOND, Duration
@@ -209,11 +210,11 @@ class TopicConsumer:
         engine: Any = self.topic.engine  # a worker has no other than a server's
         taken = await engine.take([self.topic.verbs], max_jobs, wait, self.ttr, gate)
         self._slots_requested = gate.end()
-        return [job for _, reply, raws in taken for job in self.topic._make_jobs(reply, raws)]
+        return [job for _, reply, raws in taken for job in jobs_of(self.topic, reply, raws)]
 
     def _take(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> None:
         if self.only_target is not None and not self.only_target.is_async:
-            jobs = [Job._of(job._parts, self.blocking) for job in jobs]
+            jobs = [Job(job._parts, self.blocking) for job in jobs]
         self._in_hand.jobs_came(loop.time())
         self._server_ahead_us = jobs[0]._popped_us - monotonic() * SECOND
         self.active.pop(self, None)
@@ -346,7 +347,7 @@ class TopicConsumer:
             self._threads = ThreadPool(self.topic.name, self.slots, self.thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
-            job = Job._of(job._parts, self.blocking)
+            job = Job(job._parts, self.blocking)
         self.running[job] = self._threads
         self._threads.run(job, self._noting_result(target), self.busy)
         if target.timeout_s is not None and target.process is None:

@@ -42,13 +42,11 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
     __slots__ = ("_topic",)
     _topic: AsyncTopic[T]
 
-    @classmethod
-    def _of(cls, parts: JobParts, topic: AsyncTopic[T]) -> AsyncJob[T]:
+    def __init__(self, parts: JobParts, topic: AsyncTopic[T]) -> None:
         # the job that has been handed out with these parts; this topic settles it
         context = topic.verbs.context
-        job = cls(context.name, context.codec, *parts)
-        job._topic = topic  # its own
-        return job
+        super().__init__(context.name, context.codec, *parts)
+        self._topic = topic
 
     async def __aenter__(self) -> AsyncJob[T]:
         self._enter()

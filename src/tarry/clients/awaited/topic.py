@@ -71,11 +71,6 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
-        # makes jobs of a pop's result
-        self.keeps_finished = taken.keeps_finished
-        return [AsyncJob._of((taken.receipt, taken.now, raw), self) for raw in raws]
-
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @hide_others
@@ -178,7 +173,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         if others or words:
             refuse_others(AsyncTopic.pop, self, OF_POP, others, words)
         for _, reply, raws in await self.engine.take([self.verbs], 1, wait, ttr):
-            return self._make_jobs(reply, raws)[0]
+            return jobs_of(self, reply, raws)[0]
         return None
 
     @hide_others
@@ -473,8 +468,9 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
 
 def jobs_of(topic: AsyncTopic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
-    """The jobs of a pop's reply, for programs that pop by the engine."""
-    return topic._make_jobs(taken, raws)
+    """The jobs of a pop's reply."""
+    topic.keeps_finished = taken.keeps_finished
+    return [AsyncJob((taken.receipt, taken.now, raw), topic) for raw in raws]
 
 
 async def pop_first(
@@ -482,4 +478,4 @@ async def pop_first(
 ) -> list[AsyncJob[T]]:
     """Up to ``limit`` jobs of the first topic that has any."""
     taken = await engine.take([topic.verbs for topic in topics], limit, wait, ttr)
-    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]
+    return [job for at, reply, raws in taken for job in jobs_of(topics[at], reply, raws)]

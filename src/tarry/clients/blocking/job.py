@@ -38,13 +38,11 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
     __slots__ = ("_topic",)
     _topic: Topic[T]
 
-    @classmethod
-    def _of(cls, parts: JobParts, topic: Topic[T]) -> Job[T]:
+    def __init__(self, parts: JobParts, topic: Topic[T]) -> None:
         # the job that has been handed out with these parts; this topic settles it
         context = topic.verbs.context
-        job = cls(context.name, context.codec, *parts)
-        job._topic = topic  # its own
-        return job
+        super().__init__(context.name, context.codec, *parts)
+        self._topic = topic
 
     def __enter__(self) -> Job[T]:
         self._enter()

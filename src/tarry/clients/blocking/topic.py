@@ -72,11 +72,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"
 
-    def _make_jobs(self, taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
-        # makes jobs of a pop's result
-        self.keeps_finished = taken.keeps_finished
-        return [Job._of((taken.receipt, taken.now, raw), self) for raw in raws]
-
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @hide_others
@@ -179,7 +174,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         if others or words:
             refuse_others(Topic.pop, self, OF_POP, others, words)
         for _, reply, raws in self.engine.take([self.verbs], 1, wait, ttr):
-            return self._make_jobs(reply, raws)[0]
+            return jobs_of(self, reply, raws)[0]
         return None
 
     @hide_others
@@ -472,8 +467,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
 
 def jobs_of(topic: Topic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:
-    """The jobs of a pop's reply, for programs that pop by the engine."""
-    return topic._make_jobs(taken, raws)
+    """The jobs of a pop's reply."""
+    topic.keeps_finished = taken.keeps_finished
+    return [Job((taken.receipt, taken.now, raw), topic) for raw in raws]
 
 
 def pop_first(
@@ -481,4 +477,4 @@ def pop_first(
 ) -> list[Job[T]]:
     """Up to ``limit`` jobs of the first topic that has any."""
     taken = engine.take([topic.verbs for topic in topics], limit, wait, ttr)
-    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]
+    return [job for at, reply, raws in taken for job in jobs_of(topics[at], reply, raws)]
