@@ -1,9 +1,11 @@
-"""What the tests of Celery share: one Redis for brokers, results and topics, one RabbitMQ, and a name for each test."""
+"""What the tests of Celery share: one Redis for brokers, results and topics, one RabbitMQ, and a name for each test. What those of
+Django share: a Python that has imported it."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,14 @@ import rabbitmqs
 import servers
 import tarry
 from tarry.connections.embedded.server_process import ServerProcess
+from warm import warm_python
+
+OF_DJANGO = (
+    "django.core.management.commands.check django.core.management.commands.migrate django.core.serializers django.urls "
+    "django.db.backends.sqlite3.base django.db.migrations.executor django.db.models django.forms django.http "
+    "django.template.backends.django django.test.client django.views.defaults tarry.django.project tarry.worker.worker_process"
+).split()
+"""What a project imports, but for what reads its settings."""
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +47,10 @@ def topic(redis: ServerProcess, name: str) -> Iterator[tarry.Topic[Any]]:
     """Where the tasks wait."""
     with tarry.Client(redis.url, namespace=name) as client:
         yield client.topic("celery")
+
+
+@pytest.fixture(scope="session")
+def django_python() -> Iterator[Path]:
+    """A program like ``python``, which need not import Django."""
+    with servers.short_folder() as folder, warm_python(folder, *OF_DJANGO) as command:
+        yield command

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,13 +32,13 @@ def client(tarry_url: str, tmp_path: Path) -> Iterator[tarry.Client]:
 
 
 @pytest.fixture
-def manage(project: Path, client: tarry.Client, tarry_url: str) -> Iterator[Manage]:
-    """``manage("tarry_worker", "--processes", "2")``, from another folder, as a service is started."""
+def manage(project: Path, client: tarry.Client, tarry_url: str, django_python: Path) -> Iterator[Manage]:
+    """``manage("tarry_worker", "--processes", "2")``, from another folder, as a service is started. Its children start Python."""
     started: list[subprocess.Popen[str]] = []
     place = {"TARRY_URL": tarry_url, "TARRY_NAMESPACE": client.namespace, "SHOP_DATABASE": str(project / "db")}
 
     def start(*words: str, **more: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(project / "manage.py"), *words]
+        command = [str(django_python), str(project / "manage.py"), *words]
         environment = {**os.environ, **place, **more}
         started.append(subprocess.Popen(command, cwd="/", env=environment, stderr=subprocess.PIPE, text=True))
         return started[-1]
@@ -53,7 +52,7 @@ def manage(project: Path, client: tarry.Client, tarry_url: str) -> Iterator[Mana
 
 
 def test_the_tests_of_the_django_example_pass(
-    project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, django_python: Path
 ) -> None:
     monkeypatch.chdir(project)
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
@@ -71,7 +70,7 @@ def test_the_tests_of_the_django_example_pass(
         "--rootdir",
         str(project),
     )
-    pytester.runpytest_subprocess(*words, str(project)).assert_outcomes(passed=5)
+    pytester.run(django_python, "-m", "pytest", *words, project).assert_outcomes(passed=5)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
