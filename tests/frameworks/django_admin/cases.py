@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -11,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 import tarry
+from plugin_browser import CHROMIUM, find_chromium
 from tarry.django import client as jobs
 from tarry.django import worker
 
@@ -176,7 +176,7 @@ def test_the_lists_have_the_markup_of_the_admin_site(orders):
     assert 'id="action-toggle"' in browser.get(ORDERS).content.decode()
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium (apt install chromium)")
+@pytest.mark.skipif(find_chromium() is None, reason="needs chromium (apt install chromium-headless-shell)")
 def test_no_long_name_runs_out_of_a_list(orders, live_server):
     long = "n" * 150
     jobs().topic(long).add({"task": long}, id=long, max_attempts=1)
@@ -209,7 +209,7 @@ def boxes(url, session):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM)
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         context.add_cookies([{"name": "sessionid", "value": session, "url": url}])
         page = context.new_page()
