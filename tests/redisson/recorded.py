@@ -9,7 +9,8 @@
     map_cache_events.jsonl   RMapCache: messages on its channels, and what Java's listener was told
     locks.jsonl              RLock and its kin: arguments, what the keys were afterwards, what was published
 
-Bytes are ``{"hex": …}``, or ``{"len", "sha256", "head_hex"}`` where they are longer than 2048.
+Bytes are ``{"hex": …}``, or ``{"len", "sha256", "head_hex"}`` where they are longer than 2048. A test walks all rows of a codec, and names
+each that differs (``check_each``).
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from tarry.verbs.redisson.values import Bean, Byte, Char, Float, LinkedHashMap, Long, Short
 
+T = TypeVar("T")
 DATA = Path(__file__).parent / "data"
 OURS = {"kryo": "kryo5", "marshalling": "river"}
 
@@ -56,6 +61,25 @@ def is_what(made: bytes, cell: Any) -> bool:
 
 def codec_of(row: dict[str, Any]) -> str:
     return OURS.get(row["codec"], row["codec"])
+
+
+def each_codec(found: Iterable[T], codec_of: Callable[[T], str] = codec_of) -> pytest.MarkDecorator:  # type: ignore[assignment]
+    """A test for each codec, given its rows as ``recorded``."""
+    by_codec: dict[str, list[T]] = {}
+    for row in found:
+        by_codec.setdefault(codec_of(row), []).append(row)
+    return pytest.mark.parametrize("recorded", by_codec.values(), ids=by_codec)
+
+
+def check_each(recorded: Iterable[T], name_of: Callable[[T], str], check: Callable[[T], None]) -> None:
+    """Checks every row, and fails with the name of each that differs, and how."""
+    failed: list[str] = []
+    for row in recorded:
+        try:
+            check(row)
+        except Exception as fault:  # noqa: BLE001  # the other rows are checked, too
+            failed.append(f"{name_of(row)}: {type(fault).__name__}: {fault}")
+    assert not failed, "\n\n".join(failed)
 
 
 NOT_OURS = object()

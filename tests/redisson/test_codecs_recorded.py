@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from redisson.recorded import NOT_OURS, codec_of, is_what, python, raw, rows, specified, vectors
+from redisson.recorded import (
+    NOT_OURS,
+    check_each,
+    codec_of,
+    each_codec,
+    is_what,
+    python,
+    raw,
+    rows,
+    specified,
+    vectors,
+)
 from tarry.errors import BodyError
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.entries import unpack_entry, unpack_event
@@ -63,8 +74,17 @@ def same(one: Any, other: Any) -> bool:
     return not isinstance(one, (list, tuple)) or all(map(same, one, other))
 
 
-@pytest.mark.parametrize(("codec", "text", "length", "digits"), VECTORS, ids=lambda cell: str(cell)[:30])
-def test_a_recorded_vector_round_trips(codec: str, text: str, length: int, digits: str) -> None:
+def name_of(row: dict) -> str:
+    return f"{row['version']} {row['codec']} {row.get('value', row.get('spec', ''))[:40]}"
+
+
+@each_codec(VECTORS, lambda vector: vector[0])
+def test_a_recorded_vector_round_trips(recorded: list[tuple[str, str, int, str]]) -> None:
+    check_each(recorded, lambda vector: f"{vector[0]} {vector[1][:40]}", check_vector)
+
+
+def check_vector(vector: tuple[str, str, int, str]) -> None:
+    codec, text, length, digits = vector
     value = python(text)
     coder = codec_for(codec)
     if not expressible(codec, value):
@@ -97,8 +117,12 @@ def test_opaque_values_are_encoded_unchanged(codec: str) -> None:
     assert opaque == OPAQUE[codec]
 
 
-@pytest.mark.parametrize("row", rows("codec_values"), ids=lambda row: f"{row['version']} {row['codec']} {row['value']}")
-def test_a_recorded_client_value_round_trips(row: dict) -> None:
+@each_codec(rows("codec_values"))
+def test_a_recorded_client_value_round_trips(recorded: list[dict]) -> None:
+    check_each(recorded, name_of, check_client_value)
+
+
+def check_client_value(row: dict) -> None:
     codec, value = codec_of(row), specified(row["spec"])
     coder = codec_for(codec)
     foreign = raw(row["encoded"])
@@ -112,15 +136,22 @@ def test_a_recorded_client_value_round_trips(row: dict) -> None:
         assert isinstance(coder.decode(foreign), Opaque)
 
 
-@pytest.mark.parametrize("row", rows("offers"), ids=lambda row: f"{row['version']} {row['codec']} {row['spec'][:20]}")
-def test_an_offered_value_is_encoded_as_java_encoded_it(row: dict) -> None:
+@each_codec(rows("offers"))
+def test_an_offered_value_is_encoded_as_java_encoded_it(recorded: list[dict]) -> None:
+    check_each(recorded, name_of, check_offered_value)
+
+
+def check_offered_value(row: dict) -> None:
     codec, value = codec_of(row), specified(row["spec"])
     if expressible(codec, value):
         assert is_what(codec_for(codec).encode(value), row["value_argv"])
 
 
-@pytest.mark.parametrize("row", rows("json_decode"), ids=lambda row: f"{row['version']} {row['text']}")
-def test_json_is_read_as_java_reads_it(row: dict) -> None:
+def test_json_is_read_as_java_reads_it() -> None:
+    check_each(rows("json_decode"), lambda row: f"{row['version']} {row['text']}", check_json)
+
+
+def check_json(row: dict) -> None:
     foreign = row["text"].encode()
     coder = codec_for("json")
     if row["error"] is None:

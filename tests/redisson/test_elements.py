@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from redisson.recorded import is_what, raw, rows
+from redisson.recorded import check_each, each_codec, is_what, raw, rows
 from tarry.errors import BadInput
 from tarry.verbs.redisson.elements import BadElement, Element, Format, pack, unpack
 
@@ -38,15 +38,23 @@ def name_of(row: dict) -> str:
     return f"{row['version']} {row['codec']} {row['spec'][:20]}"
 
 
-@pytest.mark.parametrize("row", OFFERS, ids=name_of)
-def test_an_element_is_packed_byte_for_byte_like_javas(row: dict) -> None:
+@each_codec(OFFERS)
+def test_an_element_is_packed_byte_for_byte_like_javas(recorded: list[dict]) -> None:
+    check_each(recorded, name_of, check_offer)
+
+
+def check_offer(row: dict) -> None:
     made = pack(payload_of(row), mark_of(row), format_of(row))
     assert is_what(made, row["member"])
     assert unpack(made) == Element(format_of(row), payload_of(row))
 
 
-@pytest.mark.parametrize("row", rows("transfers"), ids=lambda row: f"{row['version']} {row['codec']}")
-def test_unpacking_finds_the_payload_that_java_moved(row: dict) -> None:
+@each_codec(rows("transfers"))
+def test_unpacking_finds_the_payload_that_java_moved(recorded: list[dict]) -> None:
+    check_each(recorded, lambda row: f"{row['version']} {row['codec']}", check_transfer)
+
+
+def check_transfer(row: dict) -> None:
     queue = row["scripts"][0]["keys"][0]
     moved = [raw(command[2]) for command in row["inner"] if command[:2] == ["rpush", queue]]
     removed = [unpack(raw(command[3])) for command in row["inner"] if command[0] == "lrem"]

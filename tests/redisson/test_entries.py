@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redisson.recorded import raw, rows
+from redisson.recorded import check_each, each_codec, raw, rows
 from tarry.errors import BadInput
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.elements import BadElement
@@ -20,8 +20,12 @@ def name_of(row: dict) -> str:
     return f"{row['version']} {row['codec']} {row['do']}"
 
 
-@pytest.mark.parametrize("row", WRITES, ids=name_of)
-def test_an_entry_of_java_is_unpacked_and_packed_identically(row: dict) -> None:
+@each_codec(WRITES)
+def test_an_entry_of_java_is_unpacked_and_packed_identically(recorded: list[dict]) -> None:
+    check_each(recorded, name_of, check_entry)
+
+
+def check_entry(row: dict) -> None:
     packed = raw(row["value"])
     entry = unpack_entry(packed)
     assert isinstance(entry, PackedEntry)
@@ -32,8 +36,12 @@ def test_an_entry_of_java_is_unpacked_and_packed_identically(row: dict) -> None:
     assert touched is bool(entry.idle_ms) or quirk
 
 
-@pytest.mark.parametrize("row", EVENTS, ids=name_of)
-def test_an_event_of_java_is_unpacked_and_packed_identically(row: dict) -> None:
+@each_codec(EVENTS)
+def test_an_event_of_java_is_unpacked_and_packed_identically(recorded: list[dict]) -> None:
+    check_each(recorded, name_of, check_event)
+
+
+def check_event(row: dict) -> None:
     message = raw(row["payload"])
     event = unpack_event(message, updated="_updated:" in row["channel"])
     assert isinstance(event, EntryEvent)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from redisson.recorded import is_what, raw, rows
+from redisson.recorded import check_each, each_codec, is_what, raw, rows
 from redisson.test_elements import format_of, mark_of, payload_of
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.codecs import codec_for
@@ -23,21 +23,26 @@ def client(valkey_url: str) -> Iterator[TestClient]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def clean(server: redis.Redis) -> Iterator[None]:
-    yield
+def start(client: TestClient, server: redis.Redis, now_ms: int) -> None:
+    """Nothing on the server, and a moment in ms since 1970; the rows are in no order of time."""
     for name in ("vec:dq", "vec:{tag}:dq"):
         server.delete(*keys_of(name))
+    client.clock.us = 0
+    client.clock.advance_to(now_ms * 1000)
 
 
 def name_of(row: dict[str, Any]) -> str:
     return f"{row['version']} {row['codec']} {str(row.get('spec', ''))[:20]}"
 
 
-@pytest.mark.parametrize("row", rows("offers"), ids=name_of)
-def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], client: TestClient, server: Any) -> None:
+@each_codec(rows("offers"))
+def test_an_offer_writes_and_publishes_what_java_wrote(recorded: list[Any], client: TestClient, server: Any) -> None:
+    check_each(recorded, name_of, lambda row: check_offer(row, client, server))
+
+
+def check_offer(row: dict[str, Any], client: TestClient, server: Any) -> None:
     due, delay = int(row["timeout_argv"]), row["delay_ms"]
-    client.clock.advance(f"{due - delay}ms")
+    start(client, server, due - delay)
     context = QueueContext(
         row["queue"], keys_of(row["queue"]), codec_for("bytes"), format_of(row), lambda _: mark_of(row)
     )
@@ -61,16 +66,20 @@ def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], clie
     assert server.zscore(row["zset_key"], member) == float(row["score"])
 
 
-@pytest.mark.parametrize("row", rows("transfers"), ids=name_of)
-def test_a_transfer_leaves_the_keys_that_java_left(row: dict[str, Any], client: TestClient, server: Any) -> None:
+@each_codec(rows("transfers"))
+def test_a_transfer_leaves_the_keys_that_java_left(recorded: list[Any], client: TestClient, server: Any) -> None:
+    check_each(recorded, name_of, lambda row: check_transfer(row, client, server))
+
+
+def check_transfer(row: dict[str, Any], client: TestClient, server: Any) -> None:
     (script,) = row["scripts"]
     ready, timeouts, order = script["keys"]
     now = int(script["argv"][0])
     (element,) = [raw(words[3]) for words in row["inner"] if words[0] == "lrem"]
     scores = [int(words[2]) for words in row["inner"] if words[0] == "zadd"]
+    start(client, server, now)
     server.zadd(timeouts, {element: scores[0] if scores else now})
     server.rpush(order, element)
-    client.clock.advance(f"{now}ms")
     done = client.engine.run(transfer.transfer(keys_of(ready)))
     assert (done.moved, done.poison, done.left) == (1, 0, 0)
     after = {key: server.lrange(key, 0, -1) for key in (ready, order) if server.exists(key)}

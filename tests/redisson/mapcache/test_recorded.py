@@ -4,15 +4,14 @@ recorded writes and events."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import astuple
 from typing import Any
 
 import pytest
 import redis
 
-from redisson.recorded import raw, rows
+from redisson.recorded import check_each, each_codec, raw, rows
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.entries import EntryEvent, PackedEntry, unpack_entry, unpack_event
@@ -22,16 +21,16 @@ MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max", "vec:quiet")
 
 
 @pytest.fixture
-def client_at(valkey_url: str) -> Iterator[Callable[[float], TestClient]]:
-    """A client at a moment in ms since 1970."""
-    with ExitStack() as stack:
-        yield lambda now_ms: stack.enter_context(TestClient(valkey_url, Clock(int(now_ms) * 1000)))
+def client(valkey_url: str) -> Iterator[TestClient]:
+    with TestClient(valkey_url, Clock(0)) as made:
+        yield made
 
 
-@pytest.fixture(autouse=True)
-def clean(server: redis.Redis) -> Iterator[None]:
-    yield
+def start(client: TestClient, server: redis.Redis, now_ms: float) -> None:
+    """Nothing on the server, and a moment in ms since 1970; the rows are in no order of time."""
     server.delete(*[key for name in MAPS for key in astuple(names.map_cache(name))])
+    client.clock.us = 0
+    client.clock.advance_to(int(now_ms) * 1000)
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -51,8 +50,12 @@ def in_ms(ms: float) -> str | None:
     return f"{ms:.0f}ms" if ms else None
 
 
-@pytest.mark.parametrize("row", rows("map_cache_writes"), ids=name_of)
-def test_a_write_leaves_the_keys_that_java_left(row: dict[str, Any], client_at: Any, server: Any) -> None:
+@each_codec(rows("map_cache_writes"))
+def test_a_write_leaves_the_keys_that_java_left(recorded: list[Any], client: TestClient, server: Any) -> None:
+    check_each(recorded, name_of, lambda row: check_write(row, client, server))
+
+
+def check_write(row: dict[str, Any], client: TestClient, server: Any) -> None:
     theirs = names.map_cache(row["hash"])
     key, packed = raw(row["field"]), raw(row["value"])
     entry = unpack_entry(packed or b"")
@@ -64,7 +67,8 @@ def test_a_write_leaves_the_keys_that_java_left(row: dict[str, Any], client_at: 
         now_ms = scores[theirs.timeouts] - ttl
     elif theirs.idles in scores:
         now_ms = scores[theirs.idles] - (idle or entry.idle_ms)
-    cache = client_at(now_ms).map_cache(row["hash"], codec="bytes", policy=None)
+    start(client, server, now_ms)
+    cache = client.map_cache(row["hash"], codec="bytes", policy=None)
     if theirs.accesses in scores:
         cache.set_max_size(2)
     verb = row["do"].split()[0].removeprefix("mapcache.")
@@ -84,14 +88,18 @@ def test_a_write_leaves_the_keys_that_java_left(row: dict[str, Any], client_at: 
         assert server.zscore(name, key) == expected
 
 
-@pytest.mark.parametrize("row", rows("map_cache_events"), ids=name_of)
-def test_an_event_publishes_what_java_published(row: dict[str, Any], client_at: Any, server: Any) -> None:
+@each_codec(rows("map_cache_events"))
+def test_an_event_publishes_what_java_published(recorded: list[Any], client: TestClient, server: Any) -> None:
+    check_each(recorded, name_of, lambda row: check_event(row, client, server))
+
+
+def check_event(row: dict[str, Any], client: TestClient, server: Any) -> None:
     kind = row["channel"].split(":")[0].rpartition("_")[2]
     name = next(name for name in MAPS if getattr(names.map_cache(name), kind) == row["channel"])
     message = raw(row["payload"])
     event = unpack_event(message or b"", updated=kind == "updated")
     assert isinstance(event, EntryEvent)
-    client = client_at(1_800_000_000_000)
+    start(client, server, 1_800_000_000_000)
     cache = client.map_cache(name, codec="bytes", policy=None)
     server.hset(names.map_cache(name).options, "has-listeners", 1)
     with server.pubsub() as listener:
