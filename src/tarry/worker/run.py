@@ -54,7 +54,7 @@ logger = logging.getLogger("tarry.worker")
 
 @dataclass(slots=True)
 class WorkerSettings:
-    """What a worker was told, and by whom it is called; for the modules of the worker."""
+    """The arguments of a worker, and who calls it; for the modules of the worker."""
 
     module: str | None
     """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
