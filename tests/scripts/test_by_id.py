@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from tarry import NewJob
+from tarry.clients.blocking.topic import jobs_of
 from tarry.clients.testing import Clock
 from tarry.verbs.namespaces import NamespaceVerbs
 
@@ -16,7 +17,7 @@ ANY = ("delayed", "ready", "dead")
 
 def pop_by_id(topic: Any, id: str, *states: str) -> Any:
     taken = topic.engine.run(topic.verbs.pop_by_id(id, states or ANY))
-    return None if taken is None else topic._make_jobs(taken, taken.jobs)[0]
+    return None if taken is None else jobs_of(topic, taken, taken.jobs)[0]
 
 
 def test_a_job_is_reserved_whatever_state_it_waits_in(topic: Any) -> None:
