@@ -112,7 +112,7 @@ def test_what_hangs_fails_with_all_stacks(run: Callable[..., pytest.RunResult]) 
 def test_a_process_that_no_signal_reaches_is_ended_and_replaced(
     run: Callable[..., pytest.RunResult], pytester: pytest.Pytester
 ) -> None:
-    ran = run(BLOCKED, "-p", "xdist.plugin", "-n", "2", "--dist", "loadfile", stuck_after=0.2)
+    ran = run(BLOCKED, "-p", "xdist.plugin", "-n", "1", "--dist", "loadfile", stuck_after=0.2)
     ran.assert_outcomes(failed=1, passed=1)
     ran.stdout.fnmatch_lines(
         ["*crashed while running*test_where_no_signal_comes_through*", "*in test_where_no_signal*"]
