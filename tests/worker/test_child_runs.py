@@ -6,8 +6,6 @@ import asyncio
 import inspect
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import pytest
 import tarry
 from tarry.worker.process_pool import ChildProcess
 from until import LONGEST_S, until
+from warm import WarmTarry
 from worker import process_app, stamped_app, stamped_functions
 from worker.process_app import Order
 
@@ -46,9 +45,11 @@ def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
     process_app.registry._parent = None
 
 
-def worked(worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str) -> dict[str, Any]:
-    """What became of a job for each act; ``None`` of one that is finished."""
-    orders = client.topic("orders", type=Order)
+def worked(
+    worker: tarry.Worker, client: tarry.Client, diary: Path, *acts: str, topic: str = "orders"
+) -> dict[str, Any]:
+    """What became of a job for each act; ``None`` of one that is finished. In ``orders`` two children work, in ``results`` one."""
+    orders = client.topic(topic, type=Order)
     orders.add_many([tarry.NewJob(Order(str(diary), act), id=act) for act in acts])
     asyncio.run(worker.run_until_idle())
     assert orders.check().ok
@@ -69,39 +70,51 @@ def test_hanging_code_and_its_subprocesses_are_stopped_at_the_timeout(
     until(lambda: not any(map(is_alive, pids)), "the end of both processes")
 
 
-def test_a_dying_child_costs_only_one_attempt(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
-    found = worked(worker, client, diary, "die", "exit", "leave", "plain", "flood", "finish", "coroutine", "generator")
-    assert [found[act] for act in ("plain", "flood", "finish")] == [None] * 3
-    assert found["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
-    assert found["exit"].reason == "ChildProcessError: close: its process exited with 3"
-    assert found["leave"].reason == "SystemExit: left"
-    assert found["coroutine"].reason.startswith("TypeError: the handler is a plain function and returned an awaitable")
-    assert found["generator"].reason.startswith("TypeError: the handler returned a generator, whose work is not done")
-    assert [found[act].attempts for act in ("die", "exit", "leave")] == [1, 1, 1]
-    assert client.topic("orders").stats().finished == 3
+ACTS = (
+    "die exit leave plain flood finish coroutine generator "  # what ends a run
+    "empty declined local snooze bury"  # what it raises
+).split()
+WRONG = "a wrong body"
 
 
-def test_exceptions_of_the_function_are_kept(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
-    found = worked(worker, client, diary, "empty", "declined", "local", "snooze", "bury")
-    assert (found["empty"].state, found["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
-    assert "in close" in found["empty"].error
-    assert 'raise Empty("no order")' in found["empty"].error
-    assert found["declined"].reason == "Exception: worker.process_app.Declined: 7: no money"
-    assert "of nobody" in found["local"].reason
-    assert found["local"].reason.startswith("ValueError: ")
-    assert (found["snooze"].state, found["snooze"].attempts, found["snooze"].reason) == (
-        "delayed",
-        0,
-        "Snooze: not yet",
-    )
-    assert (found["bury"].state, found["bury"].reason) == ("dead", "nobody wants it")
+@pytest.fixture(scope="module")
+def acted(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What became of a job for each act, by one worker; ``None`` of one that is finished."""
+    diary = tmp_path_factory.mktemp("acted") / "diary"
+    worker = tarry.Worker("shop", url=valkey_url, namespace="acted", grace="0s")
+    worker.include(process_app.registry)
+    with tarry.Client(valkey_url, namespace="acted") as client:
+        client.topic("orders").add({"diary": 7}, id=WRONG)
+        found = worked(worker, client, diary, *ACTS)
+        process_app.registry._parent = None
+        assert client.topic("orders").stats().finished == 3
+        return {**found, WRONG: client.topic("orders").get(WRONG)}
 
 
-def test_a_body_of_the_wrong_type_is_a_body_error(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
-    client.topic("orders").add({"diary": 7}, id="7")
-    asyncio.run(worker.run_until_idle())
-    job = client.topic("orders").get("7")
-    assert job is not None
+def test_a_dying_child_costs_only_one_attempt(acted: dict[str, Any]) -> None:
+    assert [acted[act] for act in ("plain", "flood", "finish")] == [None] * 3
+    assert acted["die"].reason == "ChildProcessError: close: its process was killed by SIGSEGV"
+    assert acted["exit"].reason == "ChildProcessError: close: its process exited with 3"
+    assert acted["leave"].reason == "SystemExit: left"
+    assert acted["coroutine"].reason.startswith("TypeError: the handler is a plain function and returned an awaitable")
+    assert acted["generator"].reason.startswith("TypeError: the handler returned a generator, whose work is not done")
+    assert [acted[act].attempts for act in ("die", "exit", "leave")] == [1, 1, 1]
+
+
+def test_exceptions_of_the_function_are_kept(acted: dict[str, Any]) -> None:
+    assert (acted["empty"].state, acted["empty"].reason) == ("dead", "Empty: no order"), "its retry= knows it"
+    assert "in close" in acted["empty"].error
+    assert 'raise Empty("no order")' in acted["empty"].error
+    assert acted["declined"].reason == "Exception: worker.process_app.Declined: 7: no money"
+    assert "of nobody" in acted["local"].reason
+    assert acted["local"].reason.startswith("ValueError: ")
+    snooze = acted["snooze"]
+    assert (snooze.state, snooze.attempts, snooze.reason) == ("delayed", 0, "Snooze: not yet")
+    assert (acted["bury"].state, acted["bury"].reason) == ("dead", "nobody wants it")
+
+
+def test_a_body_of_the_wrong_type_is_a_body_error(acted: dict[str, Any]) -> None:
+    job = acted[WRONG]
     assert (job.state, str(job.reason).partition(":")[0]) == ("dead", "BodyError")
 
 
@@ -114,23 +127,23 @@ def test_middleware_gets_the_result_if_it_can_be_pickled(
     def watch(job: Any, handle: Callable[[Any], Any]) -> Any:
         seen.append((job.id, handle(job)))
 
-    assert worked(worker, client, diary, "result", "lambda") == {"result": None, "lambda": None}
+    assert worked(worker, client, diary, "result", "lambda", topic="results") == {"result": None, "lambda": None}
     assert sorted(seen) == [("lambda", None), ("result", {"n": 0})]
 
 
 def test_the_result_of_a_child_is_kept_if_it_can_be_pickled(
     worker: tarry.Worker, client: tarry.Client, diary: Path
 ) -> None:
-    topic = client.topic("orders")
+    topic = client.topic("results")
     topic.configure(keep_finished="1h")
-    worked(worker, client, diary, "result", "lambda")
+    worked(worker, client, diary, "result", "lambda", topic="results")
     assert topic.result("result") == {"n": 0}
     assert topic.result("lambda") is None
 
 
 def test_children_are_reused(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
     orders = client.topic("orders", type=Order)
-    many = 2_000
+    many = 300
     orders.add_many([Order(str(diary), n=n) for n in range(many)])
     asyncio.run(worker.run_until_idle())
     assert orders.stats().finished == many
@@ -155,14 +168,14 @@ def test_a_child_that_dies_idle_costs_the_next_job_no_attempt(
 
     async def story() -> None:
         async with worker:
-            orders.add_many([Order(str(diary), n=n) for n in range(500)])
-            while orders.stats().finished < 500:  # noqa: ASYNC110  # the server decides
+            orders.add_many([Order(str(diary), n=n) for n in range(100)])
+            while orders.stats().finished < 100:  # noqa: ASYNC110  # the server decides
                 await asyncio.sleep(0.01)
             pids = pids_in(diary)
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
             orders.add_many([tarry.NewJob(Order(str(diary)), id=str(n)) for n in range(4)])
-            while orders.stats().finished < 504:
+            while orders.stats().finished < 104:
                 assert not any(job and job.failed_attempts for job in orders.get_many([str(n) for n in range(4)]))
                 await asyncio.sleep(0.01)
             assert pids_in(diary) > pids
@@ -252,18 +265,18 @@ START
 
 @pytest.mark.parametrize("is_guarded", [True, False])
 def test_a_child_imports_the_script_that_makes_its_worker(
-    valkey_url: str, namespace: str, client: tarry.Client, tmp_path: Path, is_guarded: bool
+    valkey_url: str,
+    namespace: str,
+    client: tarry.Client,
+    tmp_path: Path,
+    tarry_command: WarmTarry,
+    is_guarded: bool,
 ) -> None:
     """For the stamps. A script that would start its worker again in the child fails the job, with what to do."""
     script = tmp_path / "script.py"
     client.topic("greetings").add({"task": "greet", "args": {"user": "bob"}}, max_attempts=1)
     script.write_text(SCRIPT.replace("START", 'if __name__ == "__main__":' if is_guarded else "if True:"))
-    subprocess.run(
-        [sys.executable, str(script), valkey_url, namespace],
-        env={**os.environ, "PYTHONPATH": str(APP.parent.parent)},
-        check=True,
-        timeout=LONGEST_S,
-    )
+    assert tarry_command.start_program(script, valkey_url, namespace).wait(LONGEST_S) == 0
     job = client.topic("hall").get("bob")
     if is_guarded:
         assert client.topic("greetings").stats().finished == 1
@@ -326,11 +339,13 @@ def test_cancel_when_lost_stops_a_run_in_a_child(
     process_app.lost._parent = None
 
 
-def test_a_child_exits_with_its_worker(valkey_url: str, namespace: str, client: tarry.Client, diary: Path) -> None:
+def test_a_child_exits_with_its_worker(
+    valkey_url: str, namespace: str, client: tarry.Client, diary: Path, tarry_command: WarmTarry
+) -> None:
     """The worker's functions are those of its main script, which the child imports."""
     for topic in ("orders", "hanging"):
         client.topic(topic, type=Order).add(Order(str(diary), "stuck"), id=topic)
-    process = subprocess.Popen([sys.executable, str(APP), valkey_url, namespace])
+    process = tarry_command.start_program(APP, valkey_url, namespace)
     try:
         until(lambda: "begun" in diary.read_text(), "the run")
     finally:
