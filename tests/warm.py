@@ -296,12 +296,13 @@ def _take_over(line: socket.socket, program: str) -> bool:
     if child:
         for number in files:
             os.close(number)
-        line.sendall(b"%d\n" % child)
+        with suppress(OSError):  # who called has been killed: its call is, too
+            line.sendall(b"%d\n" % child)
         ended = threading.Event()
         threading.Thread(target=_kill_when_hung_up, args=(line, child, ended), daemon=True).start()
         _, status = os.waitpid(child, 0)
         ended.set()
-        with suppress(OSError):  # who called has been killed
+        with suppress(OSError):
             line.sendall(b"%d\n" % status)
         os._exit(0)
     line.close()
@@ -331,7 +332,8 @@ def _is_program(words: Sequence[str]) -> bool:
 
 def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) -> None:
     """A caller that is killed takes its call along."""
-    line.recv(1)
+    with suppress(ConnectionResetError):  # it has not read the pid
+        line.recv(1)
     if not ended.is_set():
         os.kill(child, signal.SIGKILL)
 
