@@ -111,7 +111,8 @@ def variables() -> Iterator[str]:
     found = {
         node.value
         for path in SRC.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if VARIABLE.search(source := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value)
     }
     return iter(sorted(found & told))
