@@ -1,4 +1,4 @@
-"""The processes that use tarry and write down what they did and saw: ``python -m chaos.clients '{"role": "producer", …}'``.
+"""The processes that use tarry and write down what they did and saw: ``python clients.py '{"role": "producer", …}'``.
 
     producer   adds, one by one or in batches, with delays                     SIGTERM       stop
     consumer   pops, and finishes, releases, buries, touches, comes late,      a file calm   no more mishaps:

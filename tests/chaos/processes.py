@@ -26,6 +26,7 @@ from .reaper import began, children
 TESTS = Path(__file__).resolve().parents[1]
 SOURCE = str(TESTS.parent / "src")
 """What runs, wherever the package of the environment is from."""
+CLIENTS = TESTS / "chaos" / "clients.py"
 STOP_S = 15.0
 DIES = "dies_s"
 """A worker that is told so kills itself so many seconds after its first job has begun."""
@@ -99,7 +100,7 @@ class Processes:
         env: dict[str, str],
         warm: WarmTarry | None = None,
     ) -> None:
-        """``warm``: workers start from it, within milliseconds."""
+        """``warm``: what is of this version starts from it, within milliseconds."""
         self.folder, self.journal, self.keeper, self.seed = folder, journal, keeper, seed
         self.env, self.warm = env, warm
         self.numbers = 0
@@ -118,21 +119,20 @@ class Processes:
         told |= {"role": spec.role, "number": self.numbers, "seed": self.seed, "folder": str(self.folder)}
         if spec.role == "worker":
             env["CHAOS_WORKER"] = json.dumps(told)
-            words = ["-m", "tarry", "worker", "chaos.worker_app:worker", "--processes", str(told.get("processes", 1))]
+            words = ["worker", "chaos.worker_app:worker", "--processes", str(told.get("processes", 1))]
             words += ["--log-level", "error"]
         elif spec.role == "service":
-            words = ["-m", "tarry", "serve", "--port", str(told["port"]), "--url", told["url"], "--namespace", "chaos"]
+            words = ["serve", "--port", str(told["port"]), "--url", told["url"], "--namespace", "chaos"]
             words += ["--no-dashboard"]
         else:
-            words = ["-m", "chaos.clients", json.dumps(told)]
+            words = [str(CLIENTS), json.dumps(told)]
         process: subprocess.Popen[bytes] | WarmProcess
         with (self.folder / f"{self.numbers}-{spec.role}.log").open("ab") as log:
-            if self.warm is not None and spec.role == "worker":
-                process = self.warm.start(words[2:], log, env, Path("/"))
+            if self.warm is not None and not spec.older and "LD_PRELOAD" not in env:
+                process = self.warm.start(words, log, env, Path("/"))
             else:
-                process = subprocess.Popen(
-                    [sys.executable, *words], env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
+                command = [sys.executable, *([] if words[0] == str(CLIENTS) else ["-m", "tarry"]), *words]
+                process = subprocess.Popen(command, env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.keeper.keep(process.pid)
         self.alive[process.pid] = spec, process
         self._began[process.pid] = time.monotonic()

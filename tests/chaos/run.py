@@ -99,7 +99,7 @@ class Run:
                 self.keeper.remove(node.folder)
             for proxy in filter(None, (self.environment.proxy, *self.environment.worker_proxies)):
                 self.keeper.keep(proxy.pid)
-            warm = stack.enter_context(warm_tarry(self.folder)) if self.family.workload == "workers" else None
+            warm = stack.enter_context(warm_tarry(self.folder))
             self.processes = Processes(self.folder, self.journal, self.keeper, self.seed, self.environment.env, warm)
             stack.callback(self.processes.close)
             if self.family.workload == "workers":
