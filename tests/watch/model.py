@@ -54,13 +54,17 @@ class Watch:
         return earliest(head, back, paused=paused, opens=s.gate, full=len(held) >= self.cap, fires=fires)
 
     def settled(self, s: State, me: int | None = None, stays: bool = False) -> tuple[State, int | None, int]:
-        seats = {i: c.promise for i, c in enumerate(s.crew) if c.promise != NEVER}
+        before = {i: c.promise for i, c in enumerate(s.crew) if c.promise != NEVER}
         next_ = self.next(s)
-        seats, wake, relay, alarm, seat = self.settle(0, next_, seats, s.wake, s.relay, me, stays, G=self.G, R=self.R)
-        crew = tuple(
-            c if c.promise == seats.get(i, NEVER) else c._replace(promise=seats.get(i, NEVER))
-            for i, c in enumerate(s.crew)
+        seats, wake, relay, alarm, seat = self.settle(
+            0, next_, dict(before), s.wake, s.relay, me, stays, G=self.G, R=self.R
         )
+        crew = s.crew
+        if seats != before:
+            crew = tuple(
+                c if c.promise == seats.get(i, NEVER) else c._replace(promise=seats.get(i, NEVER))
+                for i, c in enumerate(crew)
+            )
         return serve(s._replace(crew=crew, wake=wake, relay=relay)), alarm, seat
 
     def put_back_and_take(self, s: State, n: int) -> tuple[State, int]:

@@ -39,6 +39,22 @@ class State(NamedTuple):
     faults: int = 0
 
 
+def _replacing(kind: type[Any]) -> Any:
+    """``_replace`` in half the time: a search calls it millions of times."""
+    places, new = {field: at for at, field in enumerate(kind._fields)}, tuple.__new__
+
+    def replace(self: Any, **fields: Any) -> Any:
+        cells = list(self)
+        for field, value in fields.items():
+            cells[places[field]] = value
+        return new(kind, cells)
+
+    return replace
+
+
+for _kind in (Consumer, State):
+    _kind._replace = _replacing(_kind)  # type: ignore[assignment,attr-defined]
+
 Steps = Iterator[tuple[str, State]]
 
 
@@ -47,7 +63,9 @@ def change(s: State, i: int, **fields: Any) -> State:
 
 
 def put(s: State, i: int, consumer: Consumer) -> State:
-    return State((*s.crew[:i], consumer, *s.crew[i + 1 :]), *s[1:])
+    crew = list(s.crew)
+    crew[i] = consumer
+    return s._replace(crew=tuple(crew))
 
 
 def name(i: int) -> str:
@@ -78,7 +96,8 @@ def serve(s: State) -> State:
 
 
 def close_ranks(s: State) -> State:
-    places = sorted(c.place for c in s.crew if c.place)
-    if not places or places[-1] == len(places):
+    places = [c.place for c in s.crew if c.place]
+    if not places or max(places) == len(places):
         return s
+    places.sort()
     return s._replace(crew=tuple(c._replace(place=places.index(c.place) + 1) if c.place else c for c in s.crew))

@@ -37,7 +37,7 @@ def assert_kept_with_few_changes(watch: Watch, adds: int, **bounds: int) -> None
 
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_without_faults_a_job_is_handed_out_at_once(consumers: int) -> None:
-    assert_kept(everything(Watch(delays=(0, 3)), consumers, adds=2, changes=1, late=0))
+    assert_kept(everything(Watch(delays=(0, 3)), consumers, adds=3 - consumers, changes=1, late=0))
 
 
 def test_a_distant_job_and_an_overtaking_one_are_on_time() -> None:
@@ -47,7 +47,7 @@ def test_a_distant_job_and_an_overtaking_one_are_on_time() -> None:
 @pytest.mark.parametrize("consumers", [1, 2, 3, 4])
 def test_an_event_causes_at_most_three_checks(consumers: int) -> None:
     delays = (0, 3) if consumers < 4 else (3,)
-    report = everything(Watch(delays=delays), consumers, adds=2 if consumers < 4 else 1, late=0, looks=3)
+    report = everything(Watch(delays=delays), consumers, adds=2 if consumers < 3 else 1, late=0, looks=3)
     assert_kept(report)
     assert report.looks == min(consumers, 3)
 
@@ -56,7 +56,7 @@ def test_an_event_causes_at_most_three_checks(consumers: int) -> None:
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_one_killed_or_frozen_consumer_costs_the_grace_at_most(consumers: int, fault: str) -> None:
     watch = Watch(delays=(0, 3), fault_kinds=(fault,))
-    assert_kept(everything(watch, consumers, adds=2, faults=1, late=watch.G))
+    assert_kept(everything(watch, consumers, adds=1 if fault == "freeze" else 2, faults=1, late=watch.G))
 
 
 def test_one_killed_consumer_of_three_costs_the_grace_at_most() -> None:
@@ -98,6 +98,12 @@ def test_larger_search_with_one_fault_among_three_consumers(fault: str) -> None:
 def test_larger_search_with_one_fault_and_one_change(fault: str) -> None:
     watch = Watch(delays=(0, 3, 8), fault_kinds=(fault,))
     assert_kept(everything(watch, 2, adds=2, changes=1, faults=1, late=watch.G))
+
+
+@pytest.mark.long
+def test_larger_search_with_two_adds_a_change_or_three_consumers() -> None:
+    assert_kept(everything(Watch(delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept(everything(Watch(delays=(0, 3)), 3, adds=2, late=0, looks=3))
 
 
 @pytest.mark.long
