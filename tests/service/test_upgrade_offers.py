@@ -176,15 +176,21 @@ def is_valid(head: bytes, body: bytes) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.anyio
-async def test_an_offer_at_every_byte_of_pipelined_requests_changes_no_body() -> None:
-    """Cut into two reads at every byte. Once per offer: in reads of one byte, and each request as a read of its own."""
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
+async def test_an_offer_at_every_byte_of_pipelined_requests_changes_no_body(step: int) -> None:
+    """Cut into two reads, at each byte in and beside the offer, and elsewhere at each ``step``th, from another one for each offer. Once
+    per offer: each request as a read of its own, and, for every fourth or for all, in reads of one byte."""
     tried: Counter[str] = Counter()
-    for heads, bodies in pipelined():
+    for number, (heads, bodies) in enumerate(pipelined()):
         requests = [head + body for head, body in zip(heads, bodies, strict=True)]
         says = [(*PATHS[k], b"" if k == 0 else bodies[k]) for k in range(3)]
         stream = b"".join(requests)
-        ways = [[stream[:at], stream[at:]] for at in range(len(stream))]
-        ways += [requests, [stream[k : k + 1] for k in range(len(stream))]]
+        offered = stream.index(OFFER)
+        near = range(max(offered - 4, 0), offered + len(OFFER) + 4)
+        ways = [[stream[:at], stream[at:]] for at in range(len(stream)) if at in near or at % step == number % step]
+        ways += [requests]
+        if number % min(step, 4) == 0:
+            ways += [[stream[k : k + 1] for k in range(len(stream))]]
         for reads in ways:
             seen = Connection()
             await seen.read(*reads)
