@@ -139,17 +139,23 @@ def full(site: Site, client: tarry.Client, namespace: str) -> Iterator[Site]:
         yield site
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_box_breaks_or_overlaps(full: Site, browser: Any, namespace: str, width: int) -> None:
+@pytest.mark.parametrize(
+    "widths", [WIDTHS, *(pytest.param((width,), marks=pytest.mark.long) for width in WIDTHS)], ids=str
+)
+def test_no_box_breaks_or_overlaps(full: Site, browser: Any, namespace: str, widths: tuple[int, ...]) -> None:
+    """Each page is loaded once, and its window made wider; in ``make test-long`` it is loaded for each width."""
     queries = {**QUERIES, "/locks": f"name=till-{namespace}", "/maps": f"name=prices-{namespace}"}
-    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce", locale="en-US")
+    context = browser.new_context(reduced_motion="reduce", locale="en-US")
     page = context.new_page()
     faults = {}
     for path in (*[f"{one.path}?{queries.get(one.path, '')}" for one in sections()], *MORE):
-        page.goto(full.at + path)
-        expect(page.locator("h1").first).to_be_visible()
-        if found := page.evaluate(FAULTS):
-            faults[path] = found
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 900})
+            if width == widths[0]:
+                page.goto(full.at + path)
+                expect(page.locator("h1").first).to_be_visible()
+            if found := page.evaluate(FAULTS):
+                faults[path, width] = found
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
     context.close()
-    assert not faults, "\n".join(f"{path} {one}" for path, found in faults.items() for one in found)
+    assert not faults, "\n".join(f"{path} {width} {one}" for (path, width), found in faults.items() for one in found)
