@@ -55,21 +55,35 @@ def test_the_dashboard_works_without_javascript(site: Site, browser: Any, client
     assert topic.get("7") is None
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+SCREENS = (("light", 1280), ("dark", 390))
+
+
+@pytest.mark.parametrize(
+    "screens", [SCREENS, *(pytest.param((one,), marks=pytest.mark.long) for one in SCREENS)], ids=str
+)
 def test_the_dashboard_has_no_serious_accessibility_faults(
-    site: Site, browser: Any, client: tarry.Client, scheme: str, width: int
+    site: Site, browser: Any, client: tarry.Client, screens: tuple[tuple[str, int], ...]
 ) -> None:
+    """Each page is loaded once, and looked at on both screens; in ``make test-long`` it is loaded on each."""
     topic = client.topic("orders")
     topic.add_many([NewJob({"n": n}, id=f"{n}", delay=20 * n, max_attempts=1) for n in range(100)])
     topic.release(topic.pop(), delay=0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
     topic.add(0, id="late")
     client.schedules.put("orders", "daily", {"n": 1}, cron="0 9 * * *", tz="Europe/Berlin")
     site.sample()
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
-    )
+    context = browser.new_context(reduced_motion="reduce")
     page, asked = context.new_page(), list[str]()
     page.on("request", lambda request: asked.append(request.url))
+
+    def look(path: str) -> None:
+        for at, (scheme, width) in enumerate(screens):
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 800})
+            if not at and path.startswith("/"):
+                page.goto(site.at + path)
+            assert not serious_faults(page), (path, scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, scheme)
+
     for path in (
         "/",
         "/topic?topic=orders",
@@ -85,12 +99,10 @@ def test_the_dashboard_has_no_serious_accessibility_faults(
         "/server",
         "/nowhere",
     ):
-        page.goto(site.at + path)
-        assert not serious_faults(page), path
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        look(path)
     page.goto(site.at + "/job?topic=orders&id=late")
     page.get_by_role("button", name="Delete").click()
     expect(page.locator("#ask")).to_be_visible()
-    assert not serious_faults(page), "the question"
+    look("the question")
     context.close()
     assert all(url.startswith((site.at, "data:", "blob:")) for url in asked), "no other host is asked"
