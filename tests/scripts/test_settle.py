@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -71,20 +72,20 @@ class Table:
 
     _numbers = count()
     _client: TestClient | None = None
+    _server: Any = None
 
     def __init__(self, url: str) -> None:
         if Table._client is None:
             Table._client = TestClient(url, Clock(NOW), namespace="settle")
-        self.client = Table._client
+            Table._server = redis.Redis.from_url(url)
+        self.client, self.server = Table._client, Table._server
         self.keys = self.client.topic(f"t{next(Table._numbers)}").verbs.keys
-        self.server: Any = __import__("redis").Redis.from_url(url)
 
     def __enter__(self) -> Table:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.server.delete(*self.keys)
-        self.server.close()
 
     def lay(self, due: Any, reserved: Any, seats: Any, wake: bool, relay: bool) -> None:
         keys, pipe = self.keys, self.server.pipeline(transaction=False)

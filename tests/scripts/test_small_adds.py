@@ -72,7 +72,7 @@ def test_the_options_decide_which_script_adds_a_job(topic: Any, options: dict[st
 def written(topic: Any, server: Any) -> dict[str, Any]:
     """All that the topic has, without its name."""
     found: dict[str, Any] = {}
-    for key in server.scan_iter(topic.verbs.keys.due.removesuffix(b"due") + b"*"):
+    for key in server.keys(topic.verbs.keys.due.removesuffix(b"due") + b"*"):
         part, kind = key.rpartition(b":")[2], server.type(key)
         assert kind in (b"zset", b"list", b"hash")
         if kind == b"zset":
