@@ -65,8 +65,8 @@ def main(url: str) -> None:
         "work": work,
     }
 
-    def begin(namespace: str) -> None:
-        """Starts again, with a clock of its own."""
+    def begin(namespace: str, url: str = url) -> None:
+        """Starts again, with a clock of its own; ``url`` may name another user."""
         for old in ("client", "real"):
             if old in scope:
                 scope[old].close()

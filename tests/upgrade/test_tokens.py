@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
 from tarry.programs.service.settings import ServiceSettings
 from until import until
-from upgrade.conftest import VersionProcess, version_starter
+from upgrade.conftest import VersionProcess
 
 pytestmark = pytest.mark.slow
 FUNCTIONS = """
@@ -41,13 +40,12 @@ def url(valkey_url: str, namespace: str) -> Iterator[str]:
 
 @pytest.fixture
 def two(
-    url: str, older_place: Path, namespace: str, versions: tuple[str, str]
-) -> Iterator[tuple[VersionProcess, VersionProcess]]:
-    with version_starter(url, older_place) as start:
-        one, other = (start(version) for version in versions)
-        for hand in (one, other):
-            hand(f"begin({namespace!r})")
-        yield one, other
+    url: str, version_processes: dict[str, VersionProcess], namespace: str, versions: tuple[str, str]
+) -> tuple[VersionProcess, VersionProcess]:
+    one, other = (version_processes[version] for version in versions)
+    for hand in (one, other):
+        hand(f"begin({namespace!r}, {url!r})")
+    return one, other
 
 
 def test_either_version_creates_uses_and_revokes_tokens(
