@@ -68,7 +68,10 @@ LONGEST_FILES = (
 ).split()
 
 
-MADE = "story redisson/delayed/test_delayed_queue redisson/delayed/test_equality redisson/delayed/test_formats redisson/mapcache/test_as_a_dictionary".split()
+MADE = (
+    "story redisson/delayed/test_delayed_queue redisson/delayed/test_equality redisson/delayed/test_formats redisson/mapcache/test_as_a_dictionary "
+    "locks/test_zookeeper_faults locks/test_zookeeper_queue"
+).split()
 """What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
 ``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
 REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop story/test_workers".split()

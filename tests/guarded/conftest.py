@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,6 +43,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if "over http" in item.name and not _over_http(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if _repeats(**getattr(item, "callspec", NO_PARAMS).params):
+            item.add_marker(pytest.mark.long)
+
+
+NO_PARAMS = SimpleNamespace(params={})
+
+
+def _repeats(lock_users: str = "", guard_of: str | None = None, layout: str = "", **_: object) -> bool:
+    """Whether it is left to ``make test-long``. The blocking clients are made from the awaited ones (tests/clients/test_made_modules.py), so
+    they show every verb under one guard, and what is written by hand below them: threads and connections. ZooKeeper is one more lock: what
+    a layout does with a lock is the same with Redis's and with ``everyone``."""
+    if guard_of is None:
+        return False
+    if lock_users.startswith("sync"):
+        return (guard_of, layout) != ("redis", "tarry")
+    return (guard_of, layout) == ("zookeeper", "java")
 
 
 def _over_http(item: Any) -> bool:

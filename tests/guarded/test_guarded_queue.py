@@ -127,30 +127,29 @@ def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., A
     assert sorted(got) == list(range(300))
 
 
-@pytest.mark.parametrize(
-    ("items", "what"),
-    [
-        ({None: 1}, "the value is None"),
-        ({"a": None}, "the delay is None"),
-        ([("a", 1), (None, 1)], "the value is None"),
-        ([("a", -1)], "delay"),
-        (["abc"], "not a pair"),
-        ([("a", 0), (float("nan"), 0)], "not finite"),
-    ],
-)
-def test_bad_items_are_refused_before_anything_is_written(
-    user: Any, queues: Callable[..., Any], items: Any, what: str
-) -> None:
+BAD_ITEMS: list[tuple[Any, str]] = [
+    ({None: 1}, "the value is None"),
+    ({"a": None}, "the delay is None"),
+    ([("a", 1), (None, 1)], "the value is None"),
+    ([("a", -1)], "delay"),
+    (["abc"], "not a pair"),
+    ([("a", 0), (float("nan"), 0)], "not finite"),
+]
+
+
+def test_bad_items_are_refused_before_anything_is_written(user: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    with pytest.raises(BadInput, match=what):
-        user.call(queue.push, items)
-    assert user.call(queue.size) == 0
+    for items, what in BAD_ITEMS:
+        with pytest.raises(BadInput, match=what):
+            user.call(queue.push, items)
+        assert user.call(queue.size) == 0, items
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1001, True, "1"])
-def test_an_invalid_limit_is_refused(user: Any, queues: Callable[..., Any], limit: Any) -> None:
-    with pytest.raises(BadInput, match=r"^limit: .*; it is a whole number from 1 to 1000"):
-        user.call(queues().poll_many, limit)
+def test_an_invalid_limit_is_refused(user: Any, queues: Callable[..., Any]) -> None:
+    queue = queues()
+    for limit in (0, -1, 1001, True, "1"):
+        with pytest.raises(BadInput, match=r"^limit: .*; it is a whole number from 1 to 1000"):
+            user.call(queue.poll_many, limit)
 
 
 def test_a_late_queue_raises_fallen_behind_and_loses_nothing(user: Any, queues: Callable[..., Any]) -> None:
