@@ -18,8 +18,10 @@ with open(sys.argv[1], "w") as file:
 
 
 def is_alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # also in the moment in which it goes
+        return False
 
 
 def test_a_caller_that_ends_before_it_has_the_pid_takes_its_call_along(
