@@ -50,9 +50,13 @@ def beat():
 """
 
 
-def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
+def test_a_worker_runs_from_the_url(
+    place: str, url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
+    """By two child processes on a Cluster; what a child is told of its server does not depend on the kind."""
     (tmp_path / "app.py").write_text(APP)
-    words = ("worker", "app:worker", "--processes", "2", "--namespace", namespace)
+    processes = 2 if place.startswith("cluster") else 1
+    words = ("worker", "app:worker", "--processes", str(processes), "--namespace", namespace)
     with (
         tarry.Client(url, namespace=namespace) as client,
         process(tarry_command, tmp_path, *words, TARRY_URL=url) as (running, log),
@@ -60,7 +64,7 @@ def test_a_worker_runs_from_the_url(url: str, namespace: str, tmp_path: Path, ta
         client.topic("orders").add_many(range(20), delay="10ms")
         until(lambda: log.read_text().count("closed ") == 20)
         until(lambda: "beat" in log.read_text())
-        assert len(until(lambda: len(client.workers()) == 2 and client.workers())) == 2
+        until(lambda: len(client.workers()) == processes)
         [schedule] = client.schedules.list()
         assert (schedule.topic, schedule.from_code) == ("beats", True)
         running.send_signal(signal.SIGTERM)
