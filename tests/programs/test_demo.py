@@ -17,6 +17,7 @@ import tarry
 from tarry.programs.demo import screen, story, summary
 from tarry.programs.demo.work_log import LogLine, LogReader
 from until import until
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ def test_the_demo_imports_nothing_from_the_current_folder(valkey_url: str, tmp_p
     assert "none lost, none early" in done.stdout, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_whole_demo_loses_no_job(cli: Cli) -> None:
     found = all_went_well(cli("demo", "--json"), 1000)
     assert found["paid_in_time"] > 30, "the fewer, the busier the machine"
@@ -128,16 +129,18 @@ def _keys() -> Any:
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_ending_the_demo_ends_its_workers(valkey_url: str, tmp_path: Path, end: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "demo", "--seconds", "3600"]
-    here = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(words, env=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
-        try:
-            until(lambda: len(diaries(tmp_path)) == 2 and all(map(ready, diaries(tmp_path))), "both at work")
-            demo.send_signal(end)
-            code = demo.wait()
-        finally:
-            demo.kill()  # or it would go on for an hour, and so would the test
+def test_ending_the_demo_ends_its_workers(
+    valkey_url: str, tmp_path: Path, end: signal.Signals, tarry_command: WarmTarry
+) -> None:
+    with Path(os.devnull).open("wb") as nowhere:
+        words = ["--url", valkey_url, "demo", "--seconds", "3600"]
+        demo = tarry_command.start(words, nowhere, {"TMPDIR": str(tmp_path)}, tmp_path.parent)
+    try:
+        until(lambda: len(diaries(tmp_path)) == 2 and all(map(ready, diaries(tmp_path))), "both at work")
+        demo.send_signal(end)
+        code = demo.wait()
+    finally:
+        demo.kill()  # or it would go on for an hour, and so would the test
     if end == signal.SIGTERM:
         assert code == 130
         assert list(tmp_path.iterdir()) == [], "it has waited for them, and cleaned up"
