@@ -112,6 +112,16 @@ def awaited(url: str, **options: Any) -> Iterator[Any]:
         loop.close()
 
 
+DRAINED, KILLED = signal.SIGTERM, signal.SIGKILL
+ENDS = [
+    pytest.param(blocking, KILLED, id="http-killed"),
+    pytest.param(awaited, DRAINED, id="async http-drained"),
+    pytest.param(blocking, DRAINED, id="http-drained", marks=pytest.mark.long),
+    pytest.param(awaited, KILLED, id="async http-killed", marks=pytest.mark.long),
+]
+"""A client does not see how its service ended: each client once, each end once."""
+
+
 @pytest.fixture(params=[blocking, awaited], ids=["http", "async http"])
 def connect(request: pytest.FixtureRequest) -> Connect:
     """Makes clients of a service, all of one kind."""
@@ -149,7 +159,7 @@ def service(start: Start, namespace: str) -> Service:  # noqa: F811
     return Service(start, namespace)
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
+@pytest.mark.parametrize(("connect", "sent"), ENDS, indirect=["connect"])
 def test_the_story_goes_on_while_the_service_is_restarted(
     service: Service, connect: Connect, expected: list[Any], sent: signal.Signals
 ) -> None:
@@ -164,7 +174,7 @@ def test_the_story_goes_on_while_the_service_is_restarted(
     assert service.starts == 5
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
+@pytest.mark.parametrize(("connect", "sent"), ENDS, indirect=["connect"])
 def test_a_waiting_pop_outlives_a_restart_of_the_service(
     service: Service, connect: Connect, sent: signal.Signals
 ) -> None:
