@@ -122,20 +122,35 @@ def line_of(how: str, keys: list[Any]) -> str:
     return " ".join([how, *map(word_of, keys)])
 
 
-@pytest.fixture(scope="session")
-def java() -> Any:
-    """Asks a real Java."""
+Answers = dict[str, str]
+
+
+def ask_java(lines: list[str]) -> Answers:
+    """Asks a real Java. It compiles its program each time, which takes longer than to answer."""
     if shutil.which("javac") is None:
         pytest.skip("needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
+    words = ["java", str(HERE / "java" / "Orders.java")]
+    told = subprocess.run(
+        words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=LONGEST_S
+    )
+    return dict(zip(lines, told.stdout.splitlines(), strict=True))
 
-    def ask_java(lines: list[str]) -> list[str]:
-        words = ["java", str(HERE / "java" / "Orders.java")]
-        told = subprocess.run(
-            words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=LONGEST_S
-        )
-        return told.stdout.splitlines()
 
-    return ask_java
+@pytest.fixture(scope="module")
+def by_chance() -> list[str]:
+    """Other questions in each run."""
+    return [line_of(*one) for one in questions(random.randrange(2**32), 1000)]
+
+
+@pytest.fixture(scope="module")
+def one_by_one() -> list[str]:
+    return [line_of("put", keys) for _, keys in questions(7, 1000)]
+
+
+@pytest.fixture(scope="module")
+def java(by_chance: list[str], one_by_one: list[str]) -> Answers:
+    """All that the tests ask, at once."""
+    return ask_java([*by_chance, *one_by_one, *(asked for asked, _ in recorded())])
 
 
 def recorded() -> list[tuple[str, str]]:
@@ -186,20 +201,23 @@ def test_recorded_java_hash_orders_hold() -> None:
 
 
 @pytest.mark.slow
-def test_hash_orders_of_the_installed_jdk_hold(java: Any) -> None:
-    lines = [line_of(*one) for one in questions(random.randrange(2**32), 3000)]
-    told = java(lines)
-    for asked, answered in zip(lines, told, strict=True):
+def test_hash_orders_of_the_installed_jdk_hold(java: Answers, by_chance: list[str]) -> None:
+    for asked in by_chance:
+        holds(asked, java[asked])
+    assert {asked: java[asked] for asked, _ in recorded()} == dict(recorded())
+
+
+@pytest.mark.long
+def test_many_hash_orders_of_the_installed_jdk_hold() -> None:
+    for asked, answered in ask_java([line_of(*one) for one in questions(random.randrange(2**32), 30_000)]).items():
         holds(asked, answered)
-    assert java([asked for asked, _ in recorded()]) == [answered for _, answered in recorded()]
 
 
 @pytest.mark.slow
-def test_a_doubt_is_reported_only_where_the_order_is_uncertain(java: Any) -> None:
+def test_a_doubt_is_reported_only_where_the_order_is_uncertain(java: Answers, one_by_one: list[str]) -> None:
     """A dict that was put together one by one is always found, but for trees."""
-    lines = [line_of("put", keys) for _, keys in questions(7, 1000)]
-    for asked, answered in zip(lines, java(lines), strict=True):
-        keys, order = (list(map(key_of, text.split(" "))) for text in (asked.removeprefix("put "), answered))
+    for asked in one_by_one:
+        keys, order = (list(map(key_of, text.split(" "))) for text in (asked.removeprefix("put "), java[asked]))
         own = dict.fromkeys(keys, 1)
         if "tree" not in (reason_to_differ(own) or ""):
             assert codec_for("kryo5").encode(own) == codec_for("kryo5").encode(HashMap.of((key, 1) for key in order)), (
