@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -83,19 +84,27 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 class Intruder:
-    """A connection that sends any command, as raw words."""
+    """A connection that sends any command, as raw words. A test ends at the first that is not refused: some answers never end."""
 
     def __init__(self, path: str, role: str) -> None:
-        self._path, self._role = path, role
+        self._line = plain_client.RespConnection.connect(path)
+        assert self._line.call("AUTH", role, "secret") == b"OK"
 
     def says(self, *words: str | bytes) -> tuple[bool, str]:
-        """Whether it was refused, and what was answered. By a connection of its own: some answers never end."""
-        with plain_client.RespConnection.connect(self._path) as line:
-            assert line.call("AUTH", self._role, "secret") == b"OK"
-            try:
-                return False, repr(line.call(*[os.fsdecode(word) for word in words]))
-            except plain_client.ErrorReply as fault:
-                return any(said in str(fault).lower() for said in REFUSALS), str(fault)
+        """Whether it was refused, and what was answered."""
+        try:
+            return False, repr(self._line.call(*[os.fsdecode(word) for word in words]))
+        except plain_client.ErrorReply as fault:
+            return any(said in str(fault).lower() for said in REFUSALS), str(fault)
+
+    def close(self) -> None:
+        self._line.close()
+
+
+@pytest.fixture
+def intruder(guarded: tuple[str, Any], role: str) -> Iterator[Intruder]:
+    with closing(Intruder(guarded[0], role)) as made:
+        yield made
 
 
 def contents(root: Any, *, but: tuple[bytes, ...] = ()) -> dict[bytes, bytes]:
@@ -103,10 +112,9 @@ def contents(root: Any, *, but: tuple[bytes, ...] = ()) -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[str, Any], role: str) -> None:
-    path, root = guarded
+def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[str, Any], intruder: Intruder) -> None:
+    _, root = guarded
     before, users = contents(root), root.acl_list()
-    intruder = Intruder(path, role)
     for words in (line.split() for line in WHOLE_SERVER.replace("\n", "|").split("|") if line):
         for said in (words, ["EVAL", "return redis.call(unpack(ARGV))", "0", *words]):
             refused, answer = intruder.says(*said)
@@ -118,11 +126,10 @@ def test_no_role_can_reach_server_settings_users_or_other_keys(guarded: tuple[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", acl.ROLES)
-def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], role: str) -> None:
+def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], intruder: Intruder, role: str) -> None:
     """Not by any command that the role may run, with any number of arguments; in a script neither."""
-    path, root = guarded
+    _, root = guarded
     before = contents(root)
-    intruder = Intruder(path, role)
     keys = [words[1] for words in (*FOREIGN, *(TOKENS if role != "all" else []))]
     for name in sorted(acl.commands(role) - set(NO_KEYS.split())):  # type: ignore[arg-type]
         command = name.upper().split("|")
@@ -146,9 +153,8 @@ def test_no_role_can_reach_keys_of_others(guarded: tuple[str, Any], role: str) -
 
 
 @pytest.mark.parametrize("role", ["producer", "consumer"])
-def test_no_role_can_create_an_api_token(guarded: tuple[str, Any], role: str) -> None:
-    path, root = guarded
-    intruder = Intruder(path, role)
+def test_no_role_can_create_an_api_token(guarded: tuple[str, Any], intruder: Intruder) -> None:
+    _, root = guarded
     table = tokens_key(SHOP)
     before = root.hgetall(table)
     for script in (
