@@ -65,10 +65,16 @@ class SimulatedProcesses:
                 return found
 
 
-@pytest.mark.parametrize("size", [1, 5, 50])
-@pytest.mark.parametrize("missed", ["all", pytest.param("once", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("missed", "size"),
+    [
+        ("all", 5),
+        ("once", 50),
+        *(pytest.param(*more, marks=pytest.mark.long) for more in (("all", 1), ("all", 50), ("once", 1), ("once", 5))),
+    ],
+)
 def test_processes_killed_at_random_add_exactly_the_expected_jobs(
-    valkey_url: str, namespace: str, size: int, missed: Any
+    valkey_url: str, namespace: str, missed: Any, size: int
 ) -> None:
     """Two weeks, five schedules; at least one process looks now and then, and time goes on in leaps of up to two hours."""
     clock, rng = Clock(), random.Random(size)
@@ -138,13 +144,15 @@ def crowd(valkey_url: str, namespace: str) -> Iterator[Any]:
             process.stdout.close()
 
 
-@pytest.mark.slow
-def test_real_processes_killed_at_random_add_each_job_once(valkey_url: str, namespace: str, crowd: Any) -> None:
+@pytest.mark.parametrize("seconds", [2.5, pytest.param(30, marks=pytest.mark.long)])
+def test_real_processes_killed_at_random_add_each_job_once(
+    valkey_url: str, namespace: str, crowd: Any, seconds: float
+) -> None:
     with tarry.Client(valkey_url, namespace=namespace) as client:
         first = client.schedules.put("t", "s", every="100ms", missed="all").next
         assert first is not None
         crew, rng = [crowd() for _ in range(5)], random.Random(8)
-        until = time.monotonic() + 5
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(rng.random() / 5)
             victim = crew.pop(rng.randrange(len(crew)))
