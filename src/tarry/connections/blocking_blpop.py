@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import redis.exceptions as driver
-
 from tarry.connections.blocking import Server, socket_of
 from tarry.connections.connection_limit import Permit
-from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
+from tarry.connections.faults import CONNECTION_ERRORS, REFUSED, ConnectionLost, fault_of
 from tarry.connections.resp import WAIT_S, pack
 
 
@@ -70,7 +68,7 @@ class BlpopConnection:
                     raise ConnectionLost("the blocked connection has been silent for too long")
                 return False, None
             reply = self._connection.read_response(disconnect_on_error=False)
-        except driver.ResponseError as error:
+        except REFUSED as error:
             self.keys = ()
             raise fault_of(error) from error
         except CONNECTION_ERRORS as error:

@@ -84,6 +84,8 @@ class NoDatabase(ServerRefused):
 
 CONNECTION_ERRORS = (Fault, driver.RedisError, OSError, EOFError)
 """Exceptions of a connection. Any other has another cause: a signal handler, a bug."""
+REFUSED = driver.ResponseError
+"""The driver's error for a reply that is an error."""
 CLOSED = (RuntimeError,)
 """The error of uvloop when something is sent on a broken connection."""
 

@@ -14,11 +14,9 @@ import random
 import time
 from typing import Any
 
-from redis.crc import key_slot
-
 from tarry.connections.address import Address
 from tarry.connections.faults import Fault, TryLater
-from tarry.connections.topology import all_nodes, read_replicas, read_slots
+from tarry.connections.topology import all_nodes, read_replicas, read_slots, slot_of
 from tarry.errors import TarryError
 
 REDISCOVER_S = 5.0
@@ -57,7 +55,7 @@ class Replicas:
     def url_for(self, key: bytes) -> str | None:
         """The URL of a replica that has the key."""
         now = time.monotonic()
-        urls = self._slots[key_slot(key)][1:] if self._slots else self._urls
+        urls = self._slots[slot_of(key)][1:] if self._slots else self._urls
         usable = [url for url in urls if self._distrusted.get(url, 0.0) <= now]
         trusted = [url for url in usable if self.is_trusted(url)]
         return random.choice(trusted or usable) if usable else None

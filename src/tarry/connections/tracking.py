@@ -20,10 +20,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from redis.crc import key_slot
-
 from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, WrongNode
 from tarry.connections.resp import Args
+from tarry.connections.topology import slot_of
 
 RECHECK_S = 10.0
 LINGER_S = 1.0
@@ -166,7 +165,7 @@ class TrackingState:
         commands: list[Args] = []
         for key in token_wait.keys:
             self._waits.setdefault(key, []).append(token_wait)
-        slot = key_slot(token_wait.keys[0])
+        slot = slot_of(token_wait.keys[0])
         if self._cluster and slot not in self._slot_subscriptions:
             self._slot_subscriptions[slot] = token_wait.keys[0]
             commands.append(self._command(_SUBSCRIBE, token_wait.keys[0]))
@@ -181,7 +180,7 @@ class TrackingState:
     def recheck(self) -> list[Args]:
         """The commands that check all lists, sent every RECHECK_S."""
         self._tracked &= self._waits.keys()
-        slots = {key_slot(key) for key in self._waits}
+        slots = {slot_of(key) for key in self._waits}
         gone = [slot for slot in self._slot_subscriptions if slot not in slots]
         return [
             *[self._command(_UNSUBSCRIBE, self._slot_subscriptions.pop(slot)) for slot in gone],
@@ -233,7 +232,7 @@ class TrackingState:
             if verb in (_SUBSCRIBE, _UNSUBSCRIBE) and channel == payload:
                 self._awaited_replies.popleft()
             elif kind == b"sunsubscribe":
-                self._slot_moved(key_slot(payload), WrongNode("the slot has moved"))
+                self._slot_moved(slot_of(payload), WrongNode("the slot has moved"))
         return []
 
     def _claim(self, key: bytes) -> list[Args]:
@@ -264,7 +263,7 @@ class TrackingState:
         if verb == _TRACK:
             raise fault
         if verb == _SUBSCRIBE:
-            self._slot_subscriptions.pop(key_slot(key), None)
+            self._slot_subscriptions.pop(slot_of(key), None)
             if isinstance(fault, ServerRefused):  # an old server, or an ACL: the recheck has to do
                 self._cluster = False
                 return []
@@ -281,7 +280,7 @@ class TrackingState:
                 self._fail(token_wait, fault)
 
     def _waits_in_slot(self, slot: int) -> Iterator[TokenWait]:
-        return iter([one for key, waits in self._waits.items() if key_slot(key) == slot for one in waits])
+        return iter([one for key, waits in self._waits.items() if slot_of(key) == slot for one in waits])
 
     def _fail(self, token_wait: TokenWait, fault: Fault) -> None:
         if not token_wait.ended:

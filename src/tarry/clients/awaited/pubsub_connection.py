@@ -9,12 +9,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-import redis.exceptions as driver
-
 from tarry.clients.channels import MOST_EVENTS, ChannelTable, Subscriber, SubscriptionLoop, log_dropped
 from tarry.connections.awaited import Server, read_in_background, send
 from tarry.connections.background import supervise_task
-from tarry.connections.faults import ConnectionLost, lost_by
+from tarry.connections.faults import REFUSED, ConnectionLost, lost_by
 from tarry.connections.pipelined import abort_connection
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ class PubSubConnection:
         """The next reply, or the server's error."""
         try:
             return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
-        except driver.ResponseError as refused:
+        except REFUSED as refused:
             return refused
 
     def _disconnect(self) -> None:

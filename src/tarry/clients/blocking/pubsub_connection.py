@@ -10,12 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-import redis.exceptions as driver
-
 from tarry.clients.channels import MOST_EVENTS, ChannelTable, Subscriber, SubscriptionLoop, log_dropped
 from tarry.connections.background import start_thread, supervise
 from tarry.connections.blocking import Server, socket_of
-from tarry.connections.faults import fault_of, lost_by
+from tarry.connections.faults import REFUSED, fault_of, lost_by
 from tarry.connections.resp import pack
 from tarry.connections.wake_event import SocketWakeEvent
 
@@ -121,7 +119,7 @@ class PubSubConnection:
             return
         try:
             reply = self._connection.read_response(disconnect_on_error=False)
-        except driver.ResponseError as refused:
+        except REFUSED as refused:
             reply = refused
         with self._lock:
             concerned = self._loop.on_reply(reply, time.monotonic())
