@@ -228,7 +228,7 @@ def ask_servers(client: AsyncClient, make_steps: Callable[[], Asking[T]]) -> Cor
 @overload
 def ask_servers(client: Client, make_steps: Callable[[], Asking[T]]) -> dict[str, T]: ...
 def ask_servers(client: Any, make_steps: Callable[[], Asking[Any]]) -> Any:
-    """Takes steps on each server of a client (connections/asking.py). Returns the results by address."""
+    """Takes steps on each server of a client (`ask` in connections/resp.py). Returns the results by address."""
     from tarry.connections import resp
 
     runner = client.engine.runner

@@ -56,7 +56,8 @@ class TopicVerdict(Struct):
 async def look_at_topics(
     namespace: str, client: AsyncClient, server: ServerFacts, skipped: SkippedTopics
 ) -> TopicsSeen:
-    """Looks at the topics of a namespace, without those that cannot be read. Raises ``TarryError``."""
+    """Asks for the stats of each topic of a namespace at once, a thousand at most; nothing is kept from one scrape to the next. Leaves
+    out those that cannot be read. Raises ``TarryError``."""
     names = (await client.topics())[:MOST_TOPICS]
     requests = [skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names]
     known = [stats for stats in await asyncio.gather(*requests) if stats is not None]

@@ -61,7 +61,8 @@ def scripts_for(
     keys: TopicKeys, is_plain: bool, is_later: bool
 ) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
     """The keys of ``ADD``, and the small script with its keys that adds such a job when it is alone. ``is_plain``: it is new, without a
-    priority. ``is_later``: due after a delay, beyond the horizon."""
+    priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's answer 0 choose
+    the large one afterwards."""
     small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
     return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys))
 
