@@ -104,9 +104,10 @@ class ClientConfig:
     def schedules(self) -> ScheduleVerbs:
         from tarry.clients.schedule_verbs import ScheduleVerbs
 
-        return ScheduleVerbs(
-            self.namespace, lambda topic: server_verbs(topic) if hasattr(topic, "verbs") else self.verbs(topic)
-        )
+        def verbs_of(topic: Any) -> TopicVerbs[Any]:
+            return server_verbs(topic) if hasattr(topic, "verbs") else self.verbs(topic)
+
+        return ScheduleVerbs(self.namespace, verbs_of)
 
     def delayed(self, name: str, codec: Any, format: str | None, redisson: str | None = None) -> DelayedQueueVerbs[Any]:
         from tarry.verbs.redisson.delayed.queue_context import queue_context
