@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarry.errors import BadInput
-from tarry.verbs.redisson.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, next_pace
+from tarry.verbs.redisson.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, first_pace, next_pace
 
 ARTICLE = AdaptivePolicy()
 SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1800, 1800]
@@ -45,7 +45,7 @@ def test_the_next_delay_follows_redissons_rule(pace: EvictionPace, found: int | 
 
 
 def test_an_idle_map_is_checked_less_and_less_often() -> None:
-    pace, delays = ARTICLE._begin(), []
+    pace, delays = first_pace(ARTICLE), []
     for _ in range(18):
         pace = next_pace(ARTICLE, pace, 0)
         delays.append(pace.delay_s)
@@ -54,7 +54,7 @@ def test_an_idle_map_is_checked_less_and_less_often() -> None:
 
 def test_minimum_maximum_and_amount_can_be_configured() -> None:
     rule = AdaptivePolicy(minimum="1s", maximum="3s", amount=10)
-    assert rule._begin() == EvictionPace(1, ())
+    assert first_pace(rule) == EvictionPace(1, ())
     assert next_pace(rule, EvictionPace(2, (0, 0)), 0).delay_s == 3
     assert next_pace(rule, EvictionPace(3, (0, 0)), 0).delay_s == 3
     assert next_pace(rule, EvictionPace(3, (10, 10)), 10).delay_s == 1

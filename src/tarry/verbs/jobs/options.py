@@ -83,10 +83,6 @@ class NewJob(Generic[T]):
     max_lateness: Duration | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
 
-    def _check(self) -> None:
-        """Checks its options. Raises ``BadInput``."""
-        ENCODED_DEFAULTS.of_job(self, 0, contents.NO_NONCE)
-
 
 class EncodedOptions(NamedTuple):
     """The options of one call, checked and encoded for the script."""
@@ -203,5 +199,12 @@ def priority_of(value: int) -> int:
 
 DEFAULT_OPTIONS = JobOptions()
 ENCODED_DEFAULTS = DEFAULT_OPTIONS.encode()
+
+
+def check_new_job(job: NewJob[Any]) -> None:
+    """Checks the options of one job of several. Raises ``BadInput``."""
+    ENCODED_DEFAULTS.of_job(job, 0, contents.NO_NONCE)
+
+
 DURATIONS = frozenset(name for name, kind in get_type_hints(JobOptions).items() if timedelta in get_args(kind))
 """The names of the options that are durations."""

@@ -32,7 +32,7 @@ from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter, ranges_of
-from tarry.verbs.jobs.options import JobOptions, NewJob
+from tarry.verbs.jobs.options import JobOptions, NewJob, check_new_job
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
@@ -129,7 +129,7 @@ class HTTPTopicVerbs(Generic[T]):
                 raw, flag = codec.encode(body)
                 own: dict[str, Any] = {}
                 if isinstance(entry, NewJob):
-                    entry._check()
+                    check_new_job(entry)
                     own = models.option_fields(entry)
                 id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
                 if options.if_exists == "error":

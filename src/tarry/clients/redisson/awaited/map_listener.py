@@ -24,6 +24,28 @@ logger = logging.getLogger("tarry")
 class AsyncMapListener:
     """A handler that is called with a map's events. A context manager; ``stop`` ends it."""
 
+    def __init__(self, calls: HandlerCalls) -> None:
+        self._calls = calls
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._calls.map!r}>"
+
+    async def __aenter__(self) -> AsyncMapListener:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Ends it; an event that is being handled is handled to its end."""
+        await self._calls.stop()
+
+
+class HandlerCalls:
+    """The calls of one handler, one after the other."""
+
     _callbacks: Callbacks
     _pubsub: PubSub
     _subscriber: Subscriber
@@ -37,6 +59,7 @@ class AsyncMapListener:
         kinds: tuple[EventKind, ...],
     ) -> None:
         refuse_generator(handler, "handler")
+        self.map = verbs.context.name
         self._engine = engine
         self._verbs = verbs
         self._handler = handler
@@ -44,10 +67,7 @@ class AsyncMapListener:
         self._stopped = False
         self._keep_evictor = keep_evictor  # of the handle, which stays open as long as somebody listens
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} to {self._verbs.context.name!r}>"
-
-    async def _begin(self) -> AsyncMapListener:
+    async def begin(self) -> None:
         await self._engine.run(self._verbs.listen())
         self._keep_evictor()
         self._pubsub = self._engine.shared_part(PubSub)
@@ -59,18 +79,8 @@ class AsyncMapListener:
         except BaseException:
             await self._callbacks.end()
             raise
-        return self
-
-    async def __aenter__(self) -> AsyncMapListener:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def stop(self) -> None:
-        """Ends it; an event that is being handled is handled to its end."""
         self._stopped = True
         self._pubsub.unsubscribe(self._subscriber)
         await self._callbacks.end()
@@ -87,4 +97,4 @@ class AsyncMapListener:
             if event is not None:
                 await completed(self._handler(event))
         except Exception:
-            logger.exception("A handler of %s events of the map %s failed.", kind, self._verbs.context.name)
+            logger.exception("A handler of %s events of the map %s failed.", kind, self.map)

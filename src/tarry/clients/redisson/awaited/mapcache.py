@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.redisson.awaited.duty_loop import DutyLoop
 from tarry.clients.redisson.awaited.loader import load
 from tarry.clients.redisson.awaited.map_dict import AsyncMapDict
-from tarry.clients.redisson.awaited.map_listener import AsyncMapListener
+from tarry.clients.redisson.awaited.map_listener import AsyncMapListener, HandlerCalls
 from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
@@ -279,7 +279,9 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         One event after the other, in a thread of the client. A handler that fails is logged. Events are
         missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
         """
-        return await AsyncMapListener(self._engine, self.verbs, self._evictor_key, handler, kinds)._begin()
+        calls = HandlerCalls(self._engine, self.verbs, self._evictor_key, handler, kinds)
+        await calls.begin()
+        return AsyncMapListener(calls)
 
     # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,6 +25,28 @@ logger = logging.getLogger("tarry")
 class MapListener:
     """A handler that is called with a map's events. A context manager; ``stop`` ends it."""
 
+    def __init__(self, calls: HandlerCalls) -> None:
+        self._calls = calls
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._calls.map!r}>"
+
+    def __enter__(self) -> MapListener:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it; an event that is being handled is handled to its end."""
+        self._calls.stop()
+
+
+class HandlerCalls:
+    """The calls of one handler, one after the other."""
+
     _callbacks: Callbacks
     _pubsub: PubSub
     _subscriber: Subscriber
@@ -38,6 +60,7 @@ class MapListener:
         kinds: tuple[EventKind, ...],
     ) -> None:
         refuse_generator(handler, "handler")
+        self.map = verbs.context.name
         self._engine = engine
         self._verbs = verbs
         self._handler = handler
@@ -45,10 +68,7 @@ class MapListener:
         self._stopped = False
         self._keep_evictor = keep_evictor  # of the handle, which stays open as long as somebody listens
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} to {self._verbs.context.name!r}>"
-
-    def _begin(self) -> MapListener:
+    def begin(self) -> None:
         self._engine.run(self._verbs.listen())
         self._keep_evictor()
         self._pubsub = self._engine.shared_part(PubSub)
@@ -58,18 +78,8 @@ class MapListener:
         except BaseException:
             self._callbacks.end()
             raise
-        return self
-
-    def __enter__(self) -> MapListener:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
-        """Ends it; an event that is being handled is handled to its end."""
         self._stopped = True
         self._pubsub.unsubscribe(self._subscriber)
         self._callbacks.end()
@@ -86,4 +96,4 @@ class MapListener:
             if event is not None:
                 completed(self._handler(event))
         except Exception:
-            logger.exception("A handler of %s events of the map %s failed.", kind, self._verbs.context.name)
+            logger.exception("A handler of %s events of the map %s failed.", kind, self.map)

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from tarry.clients.redisson.blocking.duty_loop import DutyLoop
 from tarry.clients.redisson.blocking.loader import load
 from tarry.clients.redisson.blocking.map_dict import MapDict
-from tarry.clients.redisson.blocking.map_listener import MapListener
+from tarry.clients.redisson.blocking.map_listener import HandlerCalls, MapListener
 from tarry.clients.redisson.map_caches import Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Operation
 from tarry.values.durations import Duration
@@ -280,7 +280,9 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         One event after the other, in a thread of the client. A handler that fails is logged. Events are
         missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
         """
-        return MapListener(self._engine, self.verbs, self._evictor_key, handler, kinds)._begin()
+        calls = HandlerCalls(self._engine, self.verbs, self._evictor_key, handler, kinds)
+        calls.begin()
+        return MapListener(calls)
 
     # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -114,10 +114,6 @@ class AdaptivePolicy:
     def maximum_s(self) -> int:
         return duration_us(self.maximum, "maximum") // SECOND
 
-    def _begin(self) -> EvictionPace:
-        """The pace before the first look."""
-        return EvictionPace(self.minimum_s, ())
-
 
 class EvictionPace(NamedTuple):
     """The delay until the next look, and what the last two have found."""
@@ -127,6 +123,11 @@ class EvictionPace(NamedTuple):
 
 
 LATCH_LOST = -1
+
+
+def first_pace(policy: AdaptivePolicy) -> EvictionPace:
+    """The pace before the first look."""
+    return EvictionPace(policy.minimum_s, ())
 
 
 def next_pace(policy: AdaptivePolicy, pace: EvictionPace, found: int | None) -> EvictionPace:
@@ -198,7 +199,7 @@ class SweptMap(Duty):
         super().__init__(context.keys.hints, f"The map {context.name}", "cleared of expired entries")
         self._context = context
         self._policy = policy
-        self._pace = policy._begin()
+        self._pace = first_pace(policy)
         self.alarm = now + self._pace.delay_s
 
     def check(self) -> Flow[SweepReply]:
