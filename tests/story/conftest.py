@@ -39,13 +39,15 @@ tests/conformance/test_programs.py and tests/clients/test_http.py."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The whole story on the blocking client and on the awaited one; over HTTP what is special there, the article by both."""
+    """The whole story on the blocking client and on the awaited one; over HTTP what is special there, the article by both: on the blocking
+    ones in ``make test-long`` (the ``conftest.py`` of all tests)."""
     if "adapter" not in metafunc.fixturenames or hasattr(metafunc.module, "adapter"):
         return
     file = metafunc.module.__name__.rpartition(".")[2]
-    over = ["http"] * (file in OVER_HTTP) + ["async http"] * (file == "test_youzans_queue")
-    slow = [pytest.param(kind, marks=pytest.mark.slow) for kind in over]
-    metafunc.parametrize("adapter", ["sync", "async", *slow], indirect=True)
+    article = file == "test_youzans_queue"
+    over = [pytest.param("http", marks=pytest.mark.long if article else pytest.mark.slow)] * (file in OVER_HTTP)
+    over += [pytest.param("async http", marks=pytest.mark.slow)] * article
+    metafunc.parametrize("adapter", ["sync", "async", *over], indirect=True)
 
 
 @pytest.fixture

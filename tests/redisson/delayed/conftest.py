@@ -54,7 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-HTTP = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("http", "async http")]
+HTTP = [pytest.param("http", marks=pytest.mark.long), pytest.param("async http", marks=pytest.mark.slow)]
+"""The blocking client is made from the awaited one; both call every verb in tests/conformance/test_programs.py."""
 
 
 @pytest.fixture(params=["sync", "async", *HTTP])
