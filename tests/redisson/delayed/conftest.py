@@ -41,7 +41,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 INSIDE = (
     "test_a_transfer_is_bounded",
-    "test_the_list_is_consistent_after_every_transfer",
     "test_the_next_caller_after_a_missed_deadline_becomes_the_mover",
     "test_a_deputy_without_a_mover_becomes_the_mover",
 )

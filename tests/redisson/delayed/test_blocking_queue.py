@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tarry.clients.testing import TestClient
 from tarry.errors import BadInput
 from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.queue_context import keys_of
@@ -144,8 +145,8 @@ async def test_a_transfer_is_bounded_and_reports_that_more_is_left(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["as offered", "backwards", "mixed"])
-async def test_the_list_is_consistent_after_every_transfer(
-    delayed: Any, queues: Any, server: Any, name: str, clock: Any, order: str
+def test_the_list_is_consistent_after_every_transfer(
+    client: TestClient, server: Any, name: str, clock: Any, order: str
 ) -> None:
     n = 6000
     whens = {
@@ -164,8 +165,7 @@ async def test_the_list_is_consistent_after_every_transfer(
     pipe.execute()
     clock.advance(n)
     while True:
-        done = queues.client.engine.run(transfer.transfer(keys))
-        done = done if isinstance(done, transfer.TransferResult) else await done
+        done = client.engine.run(transfer.transfer(keys))
         left = {int(element[17:]) for element in server.zrange(keys.timeouts, 0, -1)}
         assert [int(element[17:]) for element in server.lrange(keys.order, 0, -1)] == sorted(left)
         if not done.left:

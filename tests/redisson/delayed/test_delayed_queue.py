@@ -89,13 +89,12 @@ async def test_poll_many_takes_a_number_from_1_to_1000(delayed: Any, blocking: A
             await queue.poll(5)
 
 
-async def test_poll_many_of_a_thousand_takes_a_thousand(delayed: Any, blocking: Any) -> None:
+async def test_poll_many_of_a_thousand_takes_a_thousand(delayed: Any, blocking: Any, server: Any, name: str) -> None:
     words = [str(k) for k in range(1001)]
     await delayed.offer_many(words, "1h")
     assert await delayed.poll_many(1000) == words[:1000]
     assert await delayed.poll() == "1000"
-    for word in words:
-        await blocking.put(word)
+    server.rpush(name, *words)
     assert await blocking.poll_many(1000) == words[:1000]
     assert await blocking.poll() == "1000"
 

@@ -71,7 +71,8 @@ def test_other_clients_may_poll_during_a_move(client: TestClient, mixed: list[in
 
     drive(client, take)
     assert taken
-    assert moved(server) == [i for i in mixed if i not in set(taken)]
+    gone = set(taken)
+    assert moved(server) == [i for i in mixed if i not in gone]
     assert not server.exists(KEYS.order, KEYS.timeouts)
 
 
