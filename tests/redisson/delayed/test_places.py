@@ -69,7 +69,7 @@ def test_other_clients_may_poll_during_a_move(client: TestClient, mixed: list[in
         if element is not None and server.zrem(KEYS.timeouts, element):
             taken.append(int(element[17:]))
 
-    drive(client, take)
+    drive(client, take, every=32)
     assert taken
     gone = set(taken)
     assert moved(server) == [i for i in mixed if i not in gone]
