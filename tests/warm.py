@@ -65,7 +65,7 @@ IS_COLD = {
 IMPORTED = (
     "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
     "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.cli.app_loader tarry.worker.log_setup "
-    "tarry.worker.worker_process tarry.programs.service.app tarry.celery.command"
+    "tarry.worker.worker_process tarry.programs.service.app tarry.programs.cli.celery_command"
 ).split()
 """What the commands import when they are called."""
 IMPORTED_BY_PROGRAMS = (

@@ -44,11 +44,11 @@ def imports(app: str) -> Iterator[tuple[str, str]]:
 
 
 def test_an_app_imports_public_names_the_wire_serving_and_internal() -> None:
-    """The command line puts the programs together; the relay of Celery is one of its commands."""
+    """The command line puts the programs together."""
     found = defaultdict[str, list[str]](list)
     for app in APPS:
         own = f"tarry.{app.removesuffix('.py').replace('/', '.')}"
-        others = {"programs/cli": ("tarry.",), "celery": (own, "tarry.programs.cli")}.get(app, (own,))
+        others = ("tarry.",) if app == "programs/cli" else (own,)
         inside = ("tarry.clients", "tarry.connections", "tarry.core", "tarry.values", "tarry.verbs", "tarry.worker")
         for module, name in imports(app):
             if module != "tarry" and (module.startswith(inside) or not module.startswith((*BY_RIGHT, *others))):

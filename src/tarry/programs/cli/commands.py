@@ -51,7 +51,7 @@ MODULES = {
     "tarry.programs.cli.token_commands": "token",
 }
 """The module of each command, in the order of ``--help``: a call imports only the one that it needs."""
-OF_EXTRAS = {"celery-relay": "tarry.celery.command"}
+OF_EXTRAS = {"celery-relay": "tarry.programs.cli.celery_command"}
 """The modules of the commands that need an extra. ``--help`` lists those whose extra is installed."""
 
 

@@ -1,26 +1,20 @@
-"""``tarry celery-relay``: publishes an app's waiting tasks when they are due, outside its workers."""
+"""The relay as a process of its own: it publishes an app's waiting tasks when they are due, outside its workers."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tarry.errors import BadInput, MissingExtra
-from tarry.programs.cli.commands import verb
-from tarry.programs.cli.session import CommandSession
 
 
-@verb(with_patience=False)  # it waits for its servers as long as it takes
-def celery_relay(
-    session: CommandSession,
-    app: Annotated[str, typer.Argument(metavar="APP", help="The Celery app, as `celery -A` takes it.")],
-    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning, error.")] = "info",
+def run_relay(
+    app: str, *, url: str | None, namespace: str | None, log_level: str, print_note: Callable[[str], object]
 ) -> None:
-    """Publishes Celery's waiting tasks when they are due, until SIGTERM. Needs tarry[celery]."""
+    """Publishes until SIGTERM. ``app`` is as ``celery -A`` takes it; ``url`` and ``namespace`` count before the app's own."""
     import logging
 
     from tarry.internal import log_formatter, run_in_loop
@@ -28,13 +22,13 @@ def celery_relay(
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(log_formatter("text"))
     logging.basicConfig(level=log_level.upper(), handlers=[handler])
-    relay = _load_relay(session, app)
-    session.print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")
+    relay = _load_relay(app, url, namespace)
+    print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")
     run_in_loop(_run(relay))
-    session.print_note(f"tarry celery-relay {os.getpid()}: stopped, {relay.published} published")
+    print_note(f"tarry celery-relay {os.getpid()}: stopped, {relay.published} published")
 
 
-def _load_relay(session: CommandSession, app: str) -> Any:
+def _load_relay(app: str, url: str | None, namespace: str | None) -> Any:
     try:
         from celery.app.utils import find_app
 
@@ -49,10 +43,10 @@ def _load_relay(session: CommandSession, app: str) -> Any:
     except (ImportError, AttributeError) as fault:
         raise BadInput(f"app: {app!r} cannot be imported: {fault}") from fault
     waiting = waiting_tasks(found)
-    if session.url:
-        waiting.settings["url"] = session.url
-    if session.namespace_option:
-        waiting.settings["namespace"] = session.namespace_option
+    if url:
+        waiting.settings["url"] = url
+    if namespace:
+        waiting.settings["namespace"] = namespace
     try:
         found.connection_for_write().transport  # noqa: B018  # this imports the broker's library
     except (ImportError, KeyError) as fault:
