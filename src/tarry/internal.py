@@ -87,7 +87,7 @@ __all__ = [
     "run_in_loop",  # runs a process that serves for long
     "serve_with_reload",  # restarts a worker when a file changes
     "serve_worker",  # runs a worker's processes
-    "server_verbs",  # the verbs of a topic or a queue as scripts, for those that no handle has
+    "server_verbs",  # the verbs of a topic, a queue or a map as scripts, for those that no handle has
     "split_token",  # the parts of a token's text
     "supervise_task",  # keeps a task going, whatever it raises
     "task_call",  # the task of a job and its arguments, if its body is exactly a task's
@@ -281,9 +281,9 @@ if not TYPE_CHECKING:  # a type checker refuses unknown names
 
     def server_verbs(handle: Any) -> Any:
         """It is here, so that a command may name it before it imports a client."""
-        from tarry.clients import config
+        from tarry.clients.config import server_verbs as verbs_of
 
-        return config.server_verbs(handle)
+        return verbs_of(handle)
 
     def __getattr__(name: str) -> object:
         """Imports a name when it is first used."""

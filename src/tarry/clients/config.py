@@ -23,13 +23,16 @@ from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.topic_context import TopicContext
 
 if TYPE_CHECKING:
-    from tarry.clients.handle_verbs import HasBlockingQueueVerbs, HasDelayedQueueVerbs, HasTopicVerbs
+    from tarry.clients.handle_verbs import HasBlockingQueueVerbs, HasDelayedQueueVerbs, HasMapVerbs, HasTopicVerbs
     from tarry.clients.schedule_verbs import ScheduleVerbs
     from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs, DelayedQueueVerbs
+    from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
     from tarry.verbs.redisson.versions import RedissonVersion
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 COMMANDS_ONLY = "plain "
 """Prefix of the URL of a server that was connected to for plain commands, and may run no scripts."""
 MAX_BODY = 1 << 20
@@ -249,12 +252,18 @@ def server_verbs(handle: HasTopicVerbs[T]) -> TopicVerbs[T]: ...
 def server_verbs(handle: HasDelayedQueueVerbs[T]) -> DelayedQueueVerbs[T]: ...
 @overload
 def server_verbs(handle: HasBlockingQueueVerbs[T]) -> BlockingQueueVerbs[T]: ...
+@overload
+def server_verbs(handle: HasMapVerbs[K, V]) -> MapVerbs[K, V]: ...
 def server_verbs(handle: Any) -> Any:
-    """The verbs of a topic or a queue as scripts. Raises ``BadInput`` for one of a service's client."""
+    """The verbs of a topic, a queue or a map as scripts. Raises ``BadInput`` for one of a service's client."""
     if isinstance(handle.verbs, TopicVerbs):
         return handle.verbs
     from tarry.verbs.redisson.delayed.queue_verbs import QueueVerbs
 
     if isinstance(handle.verbs, QueueVerbs):
+        return handle.verbs
+    from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
+
+    if type(handle.verbs) is MapVerbs:  # a service's client has a kind of its own
         return handle.verbs
     raise BadInput(f"topic: {handle.name} is one of a service's client; give its name.")

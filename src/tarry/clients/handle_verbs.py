@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from tarry.verbs.redisson.delayed.queue_context import QueueContext
     from tarry.verbs.redisson.delayed.stats import QueueStats
     from tarry.verbs.redisson.delayed.transfer import PoisonElement
+    from tarry.verbs.redisson.mapcache.map_verbs import MapVerbs
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 P = ParamSpec("P")
 
 
@@ -91,6 +94,13 @@ class HasBlockingQueueVerbs(Protocol[T]):
 
     name: str
     verbs: BlockingQueueHandleVerbs[T]
+
+
+class HasMapVerbs(Protocol[K, V]):
+    """A handle of a map, of either client."""
+
+    name: str
+    verbs: MapVerbs[K, V]
 
 
 class ScheduleHandleVerbs(Protocol):

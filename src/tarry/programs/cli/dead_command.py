@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import perform_view
+from tarry.internal import perform_view, server_verbs
 from tarry.programs.cli import output
 from tarry.programs.cli.commands import TopicName, verb
 from tarry.programs.cli.progress import progress
@@ -83,7 +83,7 @@ def _all_groups(topic: Topic[Any], search: JobSearch | None) -> DeadGroups:
     """The groups of all dead jobs; no call looks at more than a thousand of them."""
 
     def page(cursor: str | None) -> DeadGroups:
-        return perform_view(topic, topic.verbs.dead_groups(search, 1000, cursor))
+        return perform_view(topic, server_verbs(topic).dead_groups(search, 1000, cursor))
 
     found = page(None)
     with progress(f"{topic.name}: grouping", found.dead) as advance:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import one_line, perform
+from tarry.internal import one_line, perform, server_verbs
 from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.output import count_text
 from tarry.programs.cli.progress import progress
@@ -76,7 +76,7 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
 
 def count_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> int:
     """How many jobs a command would act on. Raises ``BadInput`` for an unknown state."""
-    now = perform(topic, topic.verbs.stats())
+    now = perform(topic, server_verbs(topic).stats())
     if state is None:
         found = now.delayed + now.ready + now.reserved + now.dead
     else:
@@ -134,7 +134,7 @@ def list_jobs(
     with progress(f"{topic.name}: looking", lambda: count_jobs(topic, state, None if search else limit)) as advance:
         while left is None or left > 0:
             page_size = min(left or 1000, 1000)
-            step = topic.verbs.list(cast("StateFilter | None", state), None, None, page_size, cursor, search)
+            step = server_verbs(topic).list(cast("StateFilter | None", state), None, None, page_size, cursor, search)
             page = perform(topic, step)  # never from a replica: a command acts on the answer
             yield from page
             advance(page.scanned or len(page))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
-from tarry.internal import address_of
+from tarry.internal import address_of, server_verbs
 from tarry.programs.cli.commands import Redisson, verb
 from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.session import CommandSession
@@ -271,7 +271,7 @@ async def _serve(
     try:
         if (queue := composition.dialects.delayed_message) is not None:
             # raises if tarry does not speak the codec of this version
-            app.clients[settings.namespaces[0]].delayed_queue(queue).verbs.context.require_codec()
+            server_verbs(app.clients[settings.namespaces[0]].delayed_queue(queue)).context.require_codec()
         server = http_server.make_server(app, tls=tls, files=app.files)  # first: it raises for bad files
         opened, parent = inherited() or (open_listener(settings.host, settings.port), None)
         with opened as listener:

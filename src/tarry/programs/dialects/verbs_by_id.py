@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tarry.errors import BodyError
-from tarry.internal import perform
+from tarry.internal import perform, server_verbs
 
 if TYPE_CHECKING:
     from tarry import AsyncTopic, JobInfo
@@ -33,7 +33,9 @@ async def get(request: ServiceRequest, id: str) -> JobInfo[Body] | None:
 async def find_everywhere(request: ServiceRequest, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
     """The jobs with this id, and their topics. More than one only while others add the same id."""
     searched = await topics(request)
-    found = await asyncio.gather(*[perform(topic, topic.verbs.get([id])) for topic in searched])  # never from a replica
+    found = await asyncio.gather(
+        *[perform(topic, server_verbs(topic).get([id])) for topic in searched]
+    )  # never from a replica
     return [(topic, job) for topic, (job,) in zip(searched, found, strict=True) if job is not None]
 
 

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from tarry import Stats
 from tarry.errors import TarryError, Unavailable
-from tarry.internal import NodeReader, ask_servers, failures, perform
+from tarry.internal import NodeReader, ask_servers, failures, perform, server_verbs
 from tarry.programs.service.skipped_topics import SkippedTopics
 from tarry.programs.service.topic_verdicts import LastVerdicts, look_at_topics
 from tarry.programs.serving.conditions import (
@@ -148,7 +148,9 @@ class Metrics:
         try:
             async with asyncio.timeout(READINESS_TIMEOUT_S):
                 await self.round_trip(clients)
-                await asyncio.gather(*[perform(client, client.topic("readyz").verbs.stats()) for _, client in clients])
+                await asyncio.gather(
+                    *[perform(client, server_verbs(client.topic("readyz")).stats()) for _, client in clients]
+                )
                 facts = await self.skipped.or_none("state of the server", self._assess_servers(clients))
                 return facts or UNKNOWN_SERVER
         except TimeoutError:

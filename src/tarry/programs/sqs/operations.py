@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from tarry import NewJob
 from tarry.errors import BadInput, StaleReceipt
-from tarry.internal import JobOptions, perform
+from tarry.internal import JobOptions, perform, server_verbs
 from tarry.programs.sqs import messages
 from tarry.programs.sqs.faults import (
     SqsError,
@@ -265,7 +265,7 @@ async def get_queue_attributes(call: Call, params: AttributeNames) -> Answer:
     names = params.attribute_names
     counts = {}
     if any(name == "All" or name.startswith("ApproximateNumber") for name in names):
-        stats = await perform(call.topic(queue), call.topic(queue).verbs.stats())
+        stats = await perform(call.topic(queue), server_verbs(call.topic(queue)).stats())
         counts = {
             "ApproximateNumberOfMessages": str(stats.ready),
             "ApproximateNumberOfMessagesNotVisible": str(stats.reserved),
@@ -467,7 +467,7 @@ async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> N
     found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.is_new}
     if not found:
         return
-    there = {job.id: job for job in await perform(dead, dead.verbs.get(list(found))) if job is not None}
+    there = {job.id: job for job in await perform(dead, server_verbs(dead).get(list(found))) if job is not None}
     others: list[NewJob[Body]] = []
     for id, new in found.items():
         headers = dict(new.headers or {})

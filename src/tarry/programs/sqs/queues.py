@@ -105,7 +105,7 @@ class Queue:
 
 async def read_now(topic: AsyncTopic[Body], id: str) -> JobInfo[Body] | None:
     """A job as it is now, never from a replica."""
-    (job,) = await perform(topic, topic.verbs.get([id]))
+    (job,) = await perform(topic, server_verbs(topic).get([id]))
     return job
 
 

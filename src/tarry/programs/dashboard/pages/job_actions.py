@@ -14,7 +14,7 @@ from typing import Any
 
 from tarry import JobInfo, Reservation, Stats
 from tarry.errors import BadInput, StaleReceipt
-from tarry.internal import JobSearch, perform
+from tarry.internal import JobSearch, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import JOB_ACTIONS, actions_for, is_allowed, states_for
@@ -55,7 +55,7 @@ def _topic(visit: PageRequest, form: Form) -> Any:
 
 async def _filter(visit: PageRequest, form: Form, action: str) -> Filter:
     topic = _topic(visit, form)
-    stats = await perform(topic, topic.verbs.stats())
+    stats = await perform(topic, server_verbs(topic).stats())
     possible = states_for(action)
     state = parse_state(form.value("state"))
     if state is None and len(possible) == 1:
@@ -76,7 +76,7 @@ async def _count(visit: PageRequest, form: Form, chosen: Filter, action: str) ->
         return len((await _first(_topic(visit, form), chosen, action))[0])
     if not chosen.has_window:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
-    verbs = _topic(visit, form).verbs
+    verbs = server_verbs(_topic(visit, form))
     return await perform(
         visit.client, verbs.count_due_between(chosen.stats.now, chosen.state, chosen.after, chosen.before)
     )
@@ -85,7 +85,7 @@ async def _count(visit: PageRequest, form: Form, chosen: Filter, action: str) ->
 async def _known(visit: PageRequest, form: Form) -> list[JobInfo[Any]]:
     topic = _topic(visit, form)
     found = await perform(
-        topic, topic.verbs.get(form.ids)
+        topic, server_verbs(topic).get(form.ids)
     )  # not run_view, which may read from a replica: the action depends on it
     return [job for job in found if job is not None]
 

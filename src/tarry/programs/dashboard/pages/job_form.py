@@ -67,7 +67,7 @@ def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
 
 async def _get(topic: AsyncTopic[Any], id: str) -> JobInfo[Any]:
     """The job, from the primary: what is changed depends on it."""
-    [job] = await perform(topic, topic.verbs.get([id]))
+    [job] = await perform(topic, server_verbs(topic).get([id]))
     if job is None:
         raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     return job

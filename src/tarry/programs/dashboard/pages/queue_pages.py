@@ -50,7 +50,7 @@ class QueueHistogram:
     """The histogram of a queue's due times, as a topic has it."""
 
     def __init__(self, visit: PageRequest, queue: AsyncDelayedQueue[Any], now: datetime) -> None:
-        self._client, self._keys, self._now = visit.client, queue.verbs.keys, now
+        self._client, self._keys, self._now = visit.client, server_verbs(queue).keys, now
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
@@ -78,7 +78,7 @@ async def _now(visit: PageRequest) -> datetime:
 
 async def _queue(visit: PageRequest, name: str, now: datetime) -> QueueView:
     visit.require_java()
-    keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
+    keys = server_verbs(visit.client.delayed_queue(name, codec="bytes")).keys
     run = partial(perform, visit.client)
     delayed, ready, poison, movers, first = await asyncio.gather(
         run(Command((b"ZCARD", keys.timeouts), int)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from tarry.errors import BadInput
-from tarry.internal import perform
+from tarry.internal import perform, server_verbs
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.serving.problems import Forbidden
 from tarry.programs.serving.router import RouteTable
@@ -68,7 +68,7 @@ async def entries(request: ServiceRequest) -> maps.MapPage:
     query = request.query_model
     if not (query.cursor.isascii() and query.cursor.isdigit()) or int(query.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {query.cursor!r} is not what a page answered.")
-    verbs = map_of(request, query.backend, query.codec, query.key_codec, query.redisson).verbs
+    verbs = server_verbs(map_of(request, query.backend, query.codec, query.key_codec, query.redisson))
     cursor, pairs = await perform(request.client, verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
@@ -83,7 +83,7 @@ async def look(request: ServiceRequest) -> maps.EntriesLooked:
     """The values of keys, and how long they still live; does not restart their idle time."""
     payload = request.payload
     keys = queue_elements.values(payload.keys, payload.key_codec or payload.codec, "keys")
-    seen = map_of(request, payload.backend, payload.codec, payload.key_codec, payload.redisson).verbs.context
+    seen = server_verbs(map_of(request, payload.backend, payload.codec, payload.key_codec, payload.redisson)).context
     cache = map_of(request, payload.backend, "bytes", seen.key_codec)
     return maps.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen.decode_or_opaque) for key in keys]))
 

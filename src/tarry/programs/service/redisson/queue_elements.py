@@ -96,7 +96,7 @@ async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[st
     until = asyncio.get_running_loop().time() + seconds
     queues = [request.client.blocking_queue(name, codec="bytes") for name in names]
     said = request.payload
-    asked = request.client.blocking_queue(names[0], redisson=said.redisson, codec=said.codec).verbs.context
+    asked = server_verbs(request.client.blocking_queue(names[0], redisson=said.redisson, codec=said.codec)).context
     asked.require_codec()
     while True:
         queue, payloads = await _payloads(request, queues, request.payload.limit, seconds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tarry.internal import on_behalf_of
+from tarry.internal import on_behalf_of, server_verbs
 from tarry.programs.service.redisson import queue_elements
 from tarry.programs.service.redisson.queue_elements import queue_as_said, queue_of
 from tarry.programs.serving import idempotency
@@ -57,7 +57,7 @@ async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
 
     `next` is the `start` of the next page, while there is one. A page has some 4 MB, with many small elements up to ten times as much.
     """
-    verbs, found, at = queue_as_said(request, request.query_model).verbs, list[Any](), request.query_model.start
+    verbs, found, at = server_verbs(queue_as_said(request, request.query_model)), list[Any](), request.query_model.start
     end = at + request.query_model.limit
     while True:
         wanted = min(at + queue_elements.PAGE, end)
@@ -167,7 +167,9 @@ async def add_poison(request: ServiceRequest) -> None:
 async def put(request: ServiceRequest) -> None:
     """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
     values = queue_elements.values(request.payload.values, request.payload.codec)
-    await queue_elements.put_values(request.client, queue_as_said(request, request.payload).verbs.context, values)
+    await queue_elements.put_values(
+        request.client, server_verbs(queue_as_said(request, request.payload)).context, values
+    )
 
 
 @table.handles(endpoints.TAKE)

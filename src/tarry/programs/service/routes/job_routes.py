@@ -77,13 +77,11 @@ async def add(request: ServiceRequest) -> Added | Response:
     topic = request.topic
     ids = idempotency.id_source(request, (payload, body, headers)) if idempotency.HEADER in request.headers else None
     given: dict[str, Any] = {**models.given_options(payload), "headers": headers}
-    options = JobOptions(**given)
     if ids is None:
-        operation = topic.verbs.add(body, options, payload.id)
-        added = await perform(topic, operation, registers=True)
+        added = await topic.add(body, id=payload.id, **given)
     else:
         verbs, id = server_verbs(topic).on_behalf_of(ids=ids), payload.id
-        operation = verbs.add(body, options, id if id is not None else ids.id(0))
+        operation = verbs.add(body, JobOptions(**given), id if id is not None else ids.id(0))
         with idempotency.refusing_other_requests(ids):
             added = await perform(topic, operation, registers=True)
     return added if added.is_new else Response(added, 200)
@@ -171,7 +169,7 @@ def _settle_routes(endpoints: settle.SettleEndpoints) -> None:
 
     async def _settle(request: ServiceRequest, jobs: Sequence[settle.OneHeld]) -> None:
         topic = request.topic
-        await perform(topic, topic.verbs.settle(endpoints.verb, jobs, **endpoints.options_of(request.payload)))
+        await perform(topic, server_verbs(topic).settle(endpoints.verb, jobs, **endpoints.options_of(request.payload)))
 
     name, (of_one, of_many) = endpoints.verb.name, endpoints.descriptions
     table.handles(endpoints.one, name=name, description=of_one)(settle_one)
