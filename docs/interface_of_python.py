@@ -35,7 +35,7 @@ NO_OPERATORS = set(
     "__new__ __post_init__ __reduce__ __reduce_ex__ __repr__ __setattr__ __setstate__ __subclasshook__ __str__".split()
 )
 """Methods that users do not spell with an operator or a statement."""
-OF_PROGRAMS = ("engine", "inner", "verbs")
+OF_PROGRAMS = ("engine", "inner", "registered", "verbs")
 """What handles and workers have for tarry's own modules: no app takes the engine (tests/names/test_border.py)."""
 MADE = set("__annotate_func__ __eq__ __match_args__ __replace__".split())
 """What Python makes for a class, version by version."""

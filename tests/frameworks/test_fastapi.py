@@ -92,7 +92,8 @@ def test_sigterm_to_uvicorn_stops_the_worker_too(client: tarry.Client, tarry_url
     (tmp_path / "stopping.py").write_text(
         "import asyncio\n"
         "from fastapi_shop import app, worker\n"
-        f"worker._override(namespace={client.namespace!r})\n"
+        "from tarry.worker.worker import override\n"
+        f"override(worker, namespace={client.namespace!r})\n"
         "@worker.task\n"
         "async def slow():\n"
         "    await asyncio.sleep(0.1)\n"

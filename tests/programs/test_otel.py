@@ -223,8 +223,8 @@ def test_stamps_of_inner_registries_override_outer_ones() -> None:
     worker.include(part)
     worker.stamp(lambda: {"who": "worker", "where": "here"})
     part.stamp(lambda: {"who": "part"})
-    assert part._stamped_headers({"own": "1"}) == {"who": "part", "where": "here", "own": "1"}
-    assert part._stamped_headers({"who": "me"}) == {"who": "me", "where": "here"}
-    assert tarry.Registry()._stamped_headers(None) is None
+    assert part.registered.stamped_headers({"own": "1"}) == {"who": "part", "where": "here", "own": "1"}
+    assert part.registered.stamped_headers({"who": "me"}) == {"who": "me", "where": "here"}
+    assert tarry.Registry().registered.stamped_headers(None) is None
     with pytest.raises(tarry.BadInput, match="not callable"):
         worker.stamp({"who": "me"})  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the othe
             time.sleep(TOO_LONG)
         case "settings":
             note(order.diary, settings_of(job._topic.engine.config))
-            note(order.diary, settings_of(registry._including_worker().client.engine.config))
+            note(order.diary, settings_of(registry.registered.including_worker().client.engine.config))
         case "result":
             return {"n": order.n}
     return None

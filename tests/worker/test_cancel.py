@@ -40,7 +40,7 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
         thread.join()
         worker.client.close()
         loop.close()
-    process_app.registry._parent = None
+    process_app.registry.registered.parent = None
 
 
 def was_logged(caplog: pytest.LogCaptureFixture, words: str) -> bool:

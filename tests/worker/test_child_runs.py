@@ -14,6 +14,7 @@ import pytest
 
 import tarry
 from tarry.worker.process_pool import ChildProcess
+from tarry.worker.worker import override
 from until import LONGEST_S, until
 from warm import WarmTarry
 from worker import process_app, stamped_app, stamped_functions
@@ -42,7 +43,7 @@ def worker(valkey_url: str, namespace: str) -> Iterator[tarry.Worker]:
     made = tarry.Worker("shop", url=valkey_url, namespace=namespace, grace="0s")
     made.include(process_app.registry)
     yield made
-    process_app.registry._parent = None
+    process_app.registry.registered.parent = None
 
 
 def worked(
@@ -86,7 +87,7 @@ def acted(valkey_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     with tarry.Client(valkey_url, namespace="acted") as client:
         client.topic("orders").add({"diary": 7}, id=WRONG)
         found = worked(worker, client, diary, *ACTS)
-        process_app.registry._parent = None
+        process_app.registry.registered.parent = None
         assert client.topic("orders").stats().finished == 3
         return {**found, WRONG: client.topic("orders").get(WRONG)}
 
@@ -219,7 +220,7 @@ def test_a_client_in_a_child_has_all_settings(valkey_url: str, namespace: str, d
             worker.include(process_app.registry)
             worked(worker, client, diary, "settings")
         finally:
-            process_app.registry._parent = None
+            process_app.registry.registered.parent = None
         *_, settings, of_its_tasks = [line for line in diary.read_text().splitlines() if line[0] == "{"]
         assert settings == of_its_tasks == process_app.settings_of(client.engine.config)
 
@@ -228,9 +229,9 @@ def test_an_override_of_a_worker_keeps_the_other_settings_of_its_client(valkey_u
     others = {"max_body": 2 << 20, "patience": 20, "name_mapper": "shop:", "redisson": "3.15.1"}
     with tarry.Client(valkey_url, namespace=namespace, **others) as client:  # type: ignore[arg-type]
         worker = tarry.Worker("shop", client=client)
-        worker._override(namespace="other")
+        override(worker, namespace="other")
         assert worker.client.engine.config.settings() == {"namespace": "other", **others}
-        worker._override(url=f"{valkey_url}?db=1")
+        override(worker, url=f"{valkey_url}?db=1")
         assert worker.client.engine.config.settings() == {"namespace": "other", **others}
         assert worker.client.engine.config.address.full_url == f"{valkey_url}?db=1"
         asyncio.run(worker.close())
@@ -243,7 +244,7 @@ def test_a_name_mapper_that_no_child_can_import_is_refused_at_the_start(valkey_u
         with pytest.raises(tarry.BadInput, match="name_mapper: a child process imports it by name"):
             asyncio.run(worker.run_until_idle())
     finally:
-        process_app.registry._parent = None
+        process_app.registry.registered.parent = None
 
 
 SCRIPT = """
@@ -336,7 +337,7 @@ def test_cancel_when_lost_stops_a_run_in_a_child(
 
     asyncio.run(work())
     assert client.topic("lost").stats().deleted == 1
-    process_app.lost._parent = None
+    process_app.lost.registered.parent = None
 
 
 def test_a_child_exits_with_its_worker(

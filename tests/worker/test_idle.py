@@ -93,7 +93,7 @@ def test_a_chain_of_child_processes_is_worked_to_its_end(valkey_url: str, namesp
         asyncio.run(worker.run_until_idle())
         assert diary.read_text().split() == list("543210")
     finally:
-        process_app.chains._parent = None
+        process_app.chains.registered.parent = None
         asyncio.run(worker.close())
 
 

@@ -77,7 +77,7 @@ def test_it_includes_no_registry_with_tasks_and_stays_as_it_was(valkey_url: str)
 
     with pytest.raises(tarry.BadInput, match=UNNAMED):
         worker.include(part)
-    assert worker._routes() == []
+    assert worker.registered.routes() == []
     worker.include(inner)
     with pytest.raises(tarry.BadInput, match=UNNAMED):
         inner.task(name="ship")
@@ -119,7 +119,7 @@ def test_tasks_meet_others_of_their_name_when_a_worker_gives_them_its_topic(valk
     part.on("shop")(charge)
     with pytest.raises(tarry.BadInput, match=r"there already is a handler for \['shop'\]"):
         worker.include(part)
-    assert worker._routes() == []
+    assert worker.registered.routes() == []
 
 
 def test_two_named_applications_share_nothing(valkey_url: str, namespace: str, client: tarry.Client) -> None:

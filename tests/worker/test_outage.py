@@ -59,7 +59,7 @@ def test_schedules_are_declared_at_the_start_or_soon_after_an_outage(
         async with tarry.AsyncClient(proxy.url(), patience="100ms") as client:
             worker = tarry.Worker("shop", client=client)
             worker.every("1h")(tidy)
-            declarer = ScheduleDeclarer([client.topic("shop")], worker._schedules(), outage := Outage())
+            declarer = ScheduleDeclarer([client.topic("shop")], worker.registered.schedules(), outage := Outage())
             proxy.refusing = first != "declares"
             declaring = asyncio.ensure_future(declarer.run(declared=False))
             async with asyncio.timeout(LONGEST_S):

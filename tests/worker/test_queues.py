@@ -15,6 +15,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.worker import Worker
 from tarry.worker import worker_process as process
+from tarry.worker.worker import override
 from until import LONGEST_S
 from warm import WarmTarry
 
@@ -225,10 +226,10 @@ def test_queue_handlers_of_included_registries_are_used(worker: Worker, name: st
     async def send(letter: dict[str, Any]) -> None: ...
 
     worker.include(mail)
-    assert [route.queue for route in worker._queue_routes()] == [name]
+    assert [route.queue for route in worker.registered.queue_routes()] == [name]
     assert "2 at a time" in process.banner(worker, 1)
-    worker._override(topics=[name])
-    assert worker._routes() == []
+    override(worker, topics=[name])
+    assert worker.registered.routes() == []
     with pytest.raises(tarry.BadInput, match="handler already"):
         worker.on_queue(name)
     with pytest.raises(tarry.BadInput, match="already is a handler"):

@@ -48,10 +48,10 @@ def test_an_async_function_runs_in_the_loop_and_a_plain_one_where_run_says(
     if told:
         with pytest.raises(tarry.BadInput, match=f"^run: {told}"):
             decorate(worker, run)(function)
-        assert not worker._routes()
+        assert not worker.registered.routes()
         return
     decorate(worker, run)(function)
-    [route] = worker._routes()
+    [route] = worker.registered.routes()
     [target] = route.targets
     assert (target.is_async, target.process is not None) == (function is awaited, run == "process")
     assert route.slots == (CORES if run == "process" else CONCURRENCY if function is awaited else THREADS)

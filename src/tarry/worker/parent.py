@@ -122,7 +122,7 @@ class Parent:
     def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
         self._client = worker.client
         self._worker = worker
-        ttrs = [route.ttr_in(worker.inner.ttr) for route in worker._routes()] or [worker.inner.ttr]
+        ttrs = [route.ttr_in(worker.inner.ttr) for route in worker.registered.routes()] or [worker.inner.ttr]
         self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)
         self._grace_s = worker.inner.grace_s
         self._command = command

@@ -87,6 +87,164 @@ class TopicRoute:
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
+class Registrations:
+    """What a registry has, with what it includes: for the modules of the worker."""
+
+    def __init__(self) -> None:
+        self.routes_by_topic: dict[str, TopicRoute] = {}
+        """By what they were registered for: a pattern, or a topic."""
+        self.patterns: list[str] = []
+        self.own_tasks: list[Task[..., Any, Any]] = []
+        self.own_schedules: list[TaskSchedule] = []
+        self.middleware: list[Middleware] = []
+        self.stamps: list[Stamp] = []
+        self.queues: dict[str, QueueRoute] = {}
+        self.included: list[Registrations] = []
+        self.parent: Registrations | None = None
+
+    def include(self, included: Registrations) -> None:
+        """Includes those of another registry. Raises ``BadInput``."""
+        if included is self or included is self.root:
+            raise BadInput("include: a registry cannot include itself.")
+        before, included.parent = included.parent, self
+        try:
+            self._check_included(included)
+        except BadInput:
+            included.parent = before
+            raise
+        self.included.append(included)
+
+    def _check_included(self, included: Registrations) -> None:
+        """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks."""
+        if included.tasks():
+            _ = self.root.tasks_topic
+        topics = {route.topic: bool(route.handler) for route in self.root.routes()}
+        routes = {route.topic: bool(route.handler) for route in included.routes()}
+        twice: list[Any] = [topic for topic in topics.keys() & routes.keys() if topics[topic] or routes[topic]]
+        twice += [route.topic for route in included.routes() if route.handler and route.tasks]
+        twice += {route.queue for route in self.root.queue_routes()} & {
+            route.queue for route in included.queue_routes()
+        }
+        if not twice:
+            tasks = Counter((task._known_topic, task.name) for task in (*self.root.tasks(), *included.tasks()))
+            schedules = Counter(one.key for one in (*self.root.schedules(), *included.schedules()))
+            twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
+        if twice:
+            raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
+        both = [*self.root.routes(), *included.routes()]
+        texts = sorted({route.topic if route.is_pattern else escaped(route.topic) for route in both})
+        for pattern in filter(is_pattern, texts):
+            other = next((one for one in texts if one != pattern and overlap(pattern, one)), None)
+            if other is not None:
+                raise BadInput(f"include: {_two_handlers(pattern, other)}")
+
+    # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+        """All topics, those of included registries too. The tasks of one topic make one route."""
+        layers = (*outer, *chain(self.middleware))
+        found = {route.topic: _with_middleware(route, layers) for route in self.routes_by_topic.values()}
+        for task in self.own_tasks:
+            topic = task._known_topic
+            route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
+            route.tasks[task.name] = _wrap(task._target(), layers)
+            route.slots = max(route.slots, task._slots)
+            route.takes_ahead = route.takes_ahead and task._takes_ahead
+            if route.tasks[task.name].process is not None:
+                route.processes = max(route.processes, task._slots)
+        for included in self.included:
+            for route in included.routes(layers):
+                known = found.setdefault(route.topic, route)
+                if known is not route:
+                    known.tasks.update(route.tasks)
+                    known.slots = max(known.slots, route.slots)
+                    known.takes_ahead = known.takes_ahead and route.takes_ahead
+                    known.processes = max(known.processes, route.processes)
+        return list(found.values())
+
+    def handled_by(self, topic: str) -> str | None:
+        """A handler's topic or pattern that would get jobs of this topic, or of a topic that this pattern matches."""
+        others = self.routes_by_topic if is_pattern(topic) else self.patterns
+        own = topic if topic in self.routes_by_topic else next((one for one in others if overlap(topic, one)), None)
+        return own or next(filter(None, (included.handled_by(topic) for included in self.included)), None)
+
+    def refuse_second(self, topic: str) -> None:
+        """Raises ``BadInput`` if a topic, or one that a pattern matches, would have two handlers."""
+        other = self.handled_by(topic)
+        if other is None:
+            of_tasks = (escaped(task._known_topic) for task in self.tasks())
+            other = next((one for one in of_tasks if overlap(topic, one)), None)
+        if other is not None:
+            raise BadInput(f"topic: {_two_handlers(topic, other)}")
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """All queues, those of included registries too."""
+        return [
+            *self.queues.values(),
+            *[route for included in self.included for route in included.queue_routes()],
+        ]
+
+    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """The headers of a job that a task adds."""
+        stamps = [stamp for one in reversed([*self._ancestors()]) for stamp in one.stamps]
+        if not stamps:
+            return own
+        made: dict[str, str] = {}
+        for stamp in stamps:
+            made.update(stamp())
+        made.update(own or {})
+        return made
+
+    @property
+    def has_stamps(self) -> bool:
+        """Whether it, or a registry that it includes, has stamps."""
+        return bool(self.stamps) or any(included.has_stamps for included in self.included)
+
+    def tasks(self) -> list[Task[..., Any, Any]]:
+        return [*self.own_tasks, *[task for included in self.included for task in included.tasks()]]
+
+    def add_schedule(self, schedule: TaskSchedule) -> None:
+        """Adds a schedule. Raises ``BadInput`` for a second one with its id."""
+        if any(one.key == schedule.key for one in self.schedules()):
+            place = schedule.task._known_topic or "this registry"
+            raise BadInput(f"id: {place} has a schedule {schedule.id!r} already; give id=.")
+        self.own_schedules.append(schedule)
+
+    def schedules(self) -> list[TaskSchedule]:
+        return [*self.own_schedules, *[one for included in self.included for one in included.schedules()]]
+
+    def including_worker(self) -> TaskWorker:
+        """The worker that includes this registry. Raises ``BadInput`` when none does."""
+        root = self.root
+        if root is self:
+            raise BadInput(
+                "task: its registry belongs to no worker; import the module whose worker includes it, or call worker.include(registry)."
+            )
+        return root.including_worker()
+
+    def worker_topic(self) -> str:
+        """The topic of the worker's name. Raises ``BadInput`` when no worker includes this registry, or it has no name."""
+        self.including_worker()
+        return self.root.tasks_topic
+
+    @property
+    def tasks_topic(self) -> str:
+        """The topic of tasks that are given none: none yet; the worker that includes a registry has one."""
+        return ""
+
+    @property
+    def root(self) -> Registrations:
+        """The last of those that include it: a worker, once it belongs to one."""
+        *_, root = self._ancestors()
+        return root
+
+    def _ancestors(self) -> Iterator[Registrations]:
+        one: Registrations | None = self
+        while one is not None:
+            yield one
+            one = one.parent
+
+
 @own_methods
 class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     """Handlers and tasks, until a worker includes them."""
@@ -97,16 +255,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         conf = OtherWord("the arguments of tarry.Worker(…)")
 
     def __init__(self) -> None:
-        super().__init__()
-        self._own_routes: dict[str, TopicRoute] = {}
-        """By what they were registered for: a pattern, or a topic."""
-        self._own_patterns: list[str] = []
-        self._own_tasks: list[Task[..., Any, Any]] = []
-        self._middleware: list[Middleware] = []
-        self._own_stamps: list[Stamp] = []
-        self._own_queues: dict[str, QueueRoute] = {}
-        self._included: list[Registry] = []
-        self._parent: Registry | None = None
+        self.registered = Registrations()
 
     @hide_others
     def on(
@@ -149,7 +298,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(topic, '@worker.on("orders")')
         names.check_name(literal(topic), "topic")
-        self._root._refuse_second(topic)
+        self.registered.root.refuse_second(topic)
         slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
@@ -176,18 +325,18 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                     name=handler.name,
                     topic=topic,
                     task="",
-                    registry=self,
+                    registry=self.registered,
                     call=target.call,
                     kind=kind,
                 )
                 target = replace(target, process=process)
             usual = _usual_slots(handler.is_async, run)
-            route = self._own_routes[topic] = TopicRoute(
+            route = self.registered.routes_by_topic[topic] = TopicRoute(
                 literal(topic), slots or usual, float(weight), ttr, slots is None, handler.type, target
             )
             if is_pattern(topic):
                 route.topic, route.is_pattern = topic, True
-                self._own_patterns.append(topic)
+                self.registered.patterns.append(topic)
             return function
 
         return register
@@ -238,7 +387,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """
         if others or words:
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
-        home = self._root._tasks_topic
+        home = self.registered.root.tasks_topic
         if topic is not None:
             if is_pattern(topic):
                 raise BadInput(
@@ -256,16 +405,16 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             check_run(run, name_of(function), awaited)
             usual = _usual_slots(awaited, run)
             made: Task[..., Any, Any] = Task(
-                self, function, topic, name, options, slots or usual, takes_ahead=slots is None
+                self.registered, function, topic, name, options, slots or usual, takes_ahead=slots is None
             )
-            if any(task.name == made.name and task._known_topic == topic_name for task in self._root._tasks()):
+            if any(task.name == made.name and task._known_topic == topic_name for task in self.registered.root.tasks()):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
                 )
-            if topic_name and (handled := self._root._handled_by(escaped(topic_name))) is not None:
+            if topic_name and (handled := self.registered.root.handled_by(escaped(topic_name))) is not None:
                 by = "" if handled == escaped(topic_name) else f", that of {handled!r}"
                 raise BadInput(f"task: the topic {topic_name!r} has a handler{by}; tasks need a topic of their own.")
-            self._own_tasks.append(made)
+            self.registered.own_tasks.append(made)
             return made
 
         return register if function is None else register(function)
@@ -292,11 +441,11 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         if redisson is not None:
             redisson_version(redisson)
         slots = check_slots(concurrency)
-        if any(route.queue == queue for route in self._root._queue_routes()):
+        if any(route.queue == queue for route in self.registered.root.queue_routes()):
             raise BadInput(f"queue: {queue!r} has a handler already.")
 
         def register(function: F) -> F:
-            self._own_queues[queue] = QueueRoute(
+            self.registered.queues[queue] = QueueRoute(
                 queue, redisson, codec, slots, handlers.inspect_queue_handler(function)
             )
             return function
@@ -306,7 +455,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def around(self, layer: Middleware) -> Middleware:
         """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler."""
         chain([layer])
-        self._middleware.append(layer)
+        self.registered.middleware.append(layer)
         return layer
 
     def stamp(self, make: Stamp) -> Stamp:
@@ -317,142 +466,19 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """
         if not callable(make):
             raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
-        self._own_stamps.append(make)
+        self.registered.stamps.append(make)
         return make
 
     def include(self, *registries: Registry) -> None:
         """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
         for included in registries:
-            if included is self or included is self._root:
-                raise BadInput("include: a registry cannot include itself.")
-            before, included._parent = included._parent, self
-            try:
-                self._check_included(included)
-            except BadInput:
-                included._parent = before
-                raise
-            self._included.append(included)
+            self.registered.include(included.registered)
 
-    def _check_included(self, included: Registry) -> None:
-        """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks."""
-        if included._tasks():
-            _ = self._root._tasks_topic
-        topics = {route.topic: bool(route.handler) for route in self._root._routes()}
-        routes = {route.topic: bool(route.handler) for route in included._routes()}
-        twice: list[Any] = [topic for topic in topics.keys() & routes.keys() if topics[topic] or routes[topic]]
-        twice += [route.topic for route in included._routes() if route.handler and route.tasks]
-        twice += {route.queue for route in self._root._queue_routes()} & {
-            route.queue for route in included._queue_routes()
-        }
-        if not twice:
-            tasks = Counter((task._known_topic, task.name) for task in (*self._root._tasks(), *included._tasks()))
-            schedules = Counter(one.key for one in (*self._root._schedules(), *included._schedules()))
-            twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
-        if twice:
-            raise BadInput(f"include: there already is a handler for {sorted(twice)}.")
-        both = [*self._root._routes(), *included._routes()]
-        texts = sorted({route.topic if route.is_pattern else escaped(route.topic) for route in both})
-        for pattern in filter(is_pattern, texts):
-            other = next((one for one in texts if one != pattern and overlap(pattern, one)), None)
-            if other is not None:
-                raise BadInput(f"include: {_two_handlers(pattern, other)}")
-
-    # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
-
-    def _routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
-        """All topics, those of included registries too. The tasks of one topic make one route."""
-        layers = (*outer, *chain(self._middleware))
-        found = {route.topic: _with_middleware(route, layers) for route in self._own_routes.values()}
-        for task in self._own_tasks:
-            topic = task._known_topic
-            route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
-            route.tasks[task.name] = _wrap(task._target(), layers)
-            route.slots = max(route.slots, task._slots)
-            route.takes_ahead = route.takes_ahead and task._takes_ahead
-            if route.tasks[task.name].process is not None:
-                route.processes = max(route.processes, task._slots)
-        for included in self._included:
-            for route in included._routes(layers):
-                known = found.setdefault(route.topic, route)
-                if known is not route:
-                    known.tasks.update(route.tasks)
-                    known.slots = max(known.slots, route.slots)
-                    known.takes_ahead = known.takes_ahead and route.takes_ahead
-                    known.processes = max(known.processes, route.processes)
-        return list(found.values())
-
-    def _handled_by(self, topic: str) -> str | None:
-        """A handler's topic or pattern that would get jobs of this topic, or of a topic that this pattern matches."""
-        others = self._own_routes if is_pattern(topic) else self._own_patterns
-        own = topic if topic in self._own_routes else next((one for one in others if overlap(topic, one)), None)
-        return own or next(filter(None, (included._handled_by(topic) for included in self._included)), None)
-
-    def _refuse_second(self, topic: str) -> None:
-        """Raises ``BadInput`` if a topic, or one that a pattern matches, would have two handlers."""
-        other = self._handled_by(topic)
-        if other is None:
-            of_tasks = (escaped(task._known_topic) for task in self._tasks())
-            other = next((one for one in of_tasks if overlap(topic, one)), None)
-        if other is not None:
-            raise BadInput(f"topic: {_two_handlers(topic, other)}")
-
-    def _queue_routes(self) -> list[QueueRoute]:
-        """All queues, those of included registries too."""
-        return [
-            *self._own_queues.values(),
-            *[route for included in self._included for route in included._queue_routes()],
-        ]
-
-    def _stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """The headers of a job that a task adds."""
-        stamps = [stamp for registry in reversed([*self._ancestors()]) for stamp in registry._own_stamps]
-        if not stamps:
-            return own
-        made: dict[str, str] = {}
-        for stamp in stamps:
-            made.update(stamp())
-        made.update(own or {})
-        return made
-
-    @property
-    def _has_stamps(self) -> bool:
-        """Whether it, or a registry that it includes, has stamps."""
-        return bool(self._own_stamps) or any(included._has_stamps for included in self._included)
-
-    def _tasks(self) -> list[Task[..., Any, Any]]:
-        return [*self._own_tasks, *[task for included in self._included for task in included._tasks()]]
-
-    def _schedules(self) -> list[TaskSchedule]:
-        return [*self._own_schedules, *[one for included in self._included for one in included._schedules()]]
+    def _add_schedule(self, schedule: TaskSchedule) -> None:
+        self.registered.add_schedule(schedule)
 
     def _as_task(self, function: Callable[..., Any], topic: str | None) -> Task[..., Any, Any]:
         return self.task(topic=topic)(function)
-
-    def _including_worker(self) -> TaskWorker:
-        """The worker that includes this registry. Raises ``BadInput`` when none does."""
-        root = self._root
-        if root is self:
-            raise BadInput(
-                "task: its registry belongs to no worker; import the module whose worker includes it, or call worker.include(registry)."
-            )
-        return root._including_worker()
-
-    @property
-    def _tasks_topic(self) -> str:
-        """The topic of tasks that are given none: none yet; the worker that includes a registry has one."""
-        return ""
-
-    @property
-    def _root(self) -> Registry:
-        """The last of those that include it: a worker, once it belongs to one."""
-        *_, root = self._ancestors()
-        return root
-
-    def _ancestors(self) -> Iterator[Registry]:
-        registry: Registry | None = self
-        while registry is not None:
-            yield registry
-            registry = registry._parent
 
 
 def _two_handlers(one: str, other: str) -> str:

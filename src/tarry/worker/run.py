@@ -33,7 +33,7 @@ from tarry.worker.idle_check import IdleCheck
 from tarry.worker.lost_pops import LostPops
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
-from tarry.worker.registry import TopicRoute
+from tarry.worker.registry import Registrations, TopicRoute
 from tarry.worker.renewal import Renewal
 from tarry.worker.settler import Settler
 from tarry.worker.slots import JobQuota, SlotGroup, SlotPool
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tarry.verbs.workers import WorkerMode
     from tarry.worker.liveness import Liveness
     from tarry.worker.queue_consumer import QueueConsumer
-    from tarry.worker.task_schedules import TaskSchedule
+    from tarry.worker.worker_clients import WorkerClients
 
 logger = logging.getLogger("tarry.worker")
 
@@ -56,6 +56,7 @@ logger = logging.getLogger("tarry.worker")
 class WorkerSettings:
     """The arguments of a worker, and who calls it; for the modules of the worker."""
 
+    clients: WorkerClients
     module: str | None
     """Where it was made: a child process with functions of an included registry imports it, for the stamps."""
     slots: int | None
@@ -65,6 +66,8 @@ class WorkerSettings:
     unknown_tasks_die_after_us: int | None
     max_jobs_per_child: int | None
     release_on_disconnect: bool
+    only: frozenset[str] | None = None
+    """The topics and queues that a command line names; the others it leaves."""
     moved_queues: tuple[str, ...] = ()
     holder: bytes = b""
     """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
@@ -83,10 +86,7 @@ class RunnableWorker(Protocol):
     inner: WorkerSettings
 
     @property
-    def _has_stamps(self) -> bool: ...
-    def _routes(self) -> list[TopicRoute]: ...
-    def _queue_routes(self) -> list[QueueRoute]: ...
-    def _schedules(self) -> list[TaskSchedule]: ...
+    def registered(self) -> Registrations: ...
     def stop(self) -> None: ...
 
 
@@ -107,8 +107,8 @@ class _Shared:
 class WorkerRun:
     """Made in the event loop that it runs in, and used once. ``until_idle``: it ends when nothing is due and nothing runs."""
 
-    def __init__(self, worker: RunnableWorker, clients: clients.WorkerClients, *, until_idle: bool) -> None:
-        routes, queues = worker._routes(), worker._queue_routes()
+    def __init__(self, worker: RunnableWorker, clients: WorkerClients, *, until_idle: bool) -> None:
+        routes, queues = worker.registered.routes(), worker.registered.queue_routes()
         if not routes and not queues:
             raise BadInput(
                 "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
@@ -141,7 +141,7 @@ class WorkerRun:
             self._lost_pops = LostPops(self._awaited, worker.inner.holder)
         self._liveness = self._make_liveness(has_topics=bool(routes))
         self._declarer = ScheduleDeclarer(
-            [consumer.topic for consumer in self._consumers], worker._schedules(), self._outage
+            [consumer.topic for consumer in self._consumers], worker.registered.schedules(), self._outage
         )
         self._discovery: TopicDiscovery | None = None
         if self._patterns:
@@ -161,7 +161,7 @@ class WorkerRun:
                 self._blocking,
                 min(slots, route.processes or slots),
                 self._worker.name,
-                self._worker.inner.module if self._worker._has_stamps else None,
+                self._worker.inner.module if self._worker.registered.has_stamps else None,
                 self._worker.inner.max_jobs_per_child,
             )
         if not route.is_pattern:

@@ -30,9 +30,9 @@ from tarry.values.functions import refuse_unfinished
 from tarry.worker import log_setup, process_functions
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import Entry, ProcessFunction
-from tarry.worker.registry import Registry
+from tarry.worker.registry import Registrations
 from tarry.worker.verdicts import Bury, Retry, Snooze
-from tarry.worker.worker import Worker
+from tarry.worker.worker import Worker, WorkerRegistrations, adopt
 
 PR_SET_PDEATHSIG = 1
 
@@ -97,18 +97,19 @@ class JobRunner:
                 "define it, with its decorator, at the top level of the module"
             )
         entry = entries[function]
-        root = entry.registry._root
-        if not isinstance(root, Worker) and self.setup.app is not None:
+        root = entry.registry.root
+        if not isinstance(root, WorkerRegistrations) and self.setup.app is not None:
             self._import(self.setup.app)  # it includes the registry
-            root = entry.registry._root
+            root = entry.registry.root
         if root not in self.prepared:  # so that tasks are added where the worker adds them
-            if not isinstance(root, Worker):
+            if isinstance(root, WorkerRegistrations):
+                worker = root.worker
+            else:
                 worker = Worker(self.setup.name, url=self.setup.url)
-                assert isinstance(root, Registry)
-                worker.include(root)
-                root = worker
-            root._adopt(self.setup.url, self._settings())
-            self.prepared.add(root)
+                assert isinstance(root, Registrations)
+                worker.registered.include(root)
+            adopt(worker, self.setup.url, self._settings())
+            self.prepared.add(worker.registered)
         return entry
 
     def _settings(self) -> dict[str, Any]:

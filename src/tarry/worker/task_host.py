@@ -11,31 +11,33 @@ if TYPE_CHECKING:
 
 
 class TaskWorker(Protocol):
-    """A worker, as far as tasks use it: its two clients, and its topic."""
+    """A worker, as far as tasks use it: its two clients."""
 
     @property
     def async_client(self) -> AsyncClient: ...
     @property
     def client(self) -> Client: ...
-    @property
-    def _tasks_topic(self) -> str: ...
 
 
 class TaskHost(Protocol):
-    """A registry, as far as tasks use it."""
+    """What a registry has, as far as tasks use it."""
 
     @property
-    def _tasks_topic(self) -> str:
+    def tasks_topic(self) -> str:
         """The topic of tasks that are given none: a worker's; empty for a registry. Raises ``BadInput`` for a worker without a name."""
         ...
 
     @property
-    def _root(self) -> TaskHost:
+    def root(self) -> TaskHost:
         """The last of those that include it: a worker, once it belongs to one."""
         ...
 
-    def _including_worker(self) -> TaskWorker:
+    def including_worker(self) -> TaskWorker:
         """The worker that includes it. Raises ``BadInput`` when none does."""
         ...
 
-    def _stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None: ...
+    def worker_topic(self) -> str:
+        """The same of the worker that includes it. Raises ``BadInput`` when none does, or it has no name."""
+        ...
+
+    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None: ...

@@ -63,10 +63,7 @@ class TaskSchedule:
 
 
 class ScheduleDecorators:
-    """The schedules of a registry, until a worker declares them."""
-
-    def __init__(self) -> None:
-        self._own_schedules: list[TaskSchedule] = []
+    """The decorators of schedules: a registry has them."""
 
     @hide_others
     def every(
@@ -96,7 +93,7 @@ class ScheduleDecorators:
         options = JobOptions(
             ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
         )
-        return self._add_schedule(topic, id, args, Timing(every=period, missed=missed), options)
+        return self._schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
     @hide_others
     def cron(
@@ -122,9 +119,9 @@ class ScheduleDecorators:
         options = JobOptions(
             ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
         )
-        return self._add_schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
+        return self._schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
 
-    def _add_schedule(
+    def _schedule(
         self,
         topic: str | None,
         id: str | None,
@@ -143,10 +140,7 @@ class ScheduleDecorators:
             schedule = TaskSchedule(task, id or task.name, timing, task._checked_body(args or {}), options)
             id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
-            if any(one.key == schedule.key for one in self._schedules()):
-                place = task._known_topic or "this registry"
-                raise BadInput(f"id: {place} has a schedule {schedule.id!r} already; give id=.")
-            self._own_schedules.append(schedule)
+            self._add_schedule(schedule)
             return task
 
         return register
@@ -154,8 +148,7 @@ class ScheduleDecorators:
     def _as_task(self, function: Callable[..., Any], topic: str | None) -> Task[..., Any, Any]:
         raise NotImplementedError
 
-    def _schedules(self) -> list[TaskSchedule]:
-        """The schedules of this registry and of included ones."""
+    def _add_schedule(self, schedule: TaskSchedule) -> None:
         raise NotImplementedError
 
 

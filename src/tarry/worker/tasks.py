@@ -179,12 +179,12 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to: the one that it was given, or that of the worker's name."""
-        return self._given_topic or self._registry._including_worker()._tasks_topic
+        return self._given_topic or self._registry.worker_topic()
 
     @property
     def _known_topic(self) -> str:
         # the same; empty as long as no worker includes its registry
-        return self._given_topic or self._registry._root._tasks_topic
+        return self._given_topic or self._registry.root.tasks_topic
 
     if not TYPE_CHECKING:
         delay = OtherWord(ADD)
@@ -267,11 +267,11 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     def _open_topic(self) -> Topic[Any]:
         # the topic of its jobs, by the worker's blocking client
-        return self._registry._including_worker().client.topic(self.topic_name)
+        return self._registry.including_worker().client.topic(self.topic_name)
 
     def _open_async_topic(self) -> AsyncTopic[Any]:
         # the topic of its jobs, by the worker's awaited client
-        return self._registry._including_worker().async_client.topic(self.topic_name)
+        return self._registry.including_worker().async_client.topic(self.topic_name)
 
     @hide_others
     def options(
@@ -310,7 +310,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs), headers=self._registry._stamped_headers(None))
+        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature and its annotations."""
@@ -407,7 +407,7 @@ class TaskOptions(Generic[P, R], metaclass=HidesOtherWords):
         return task_job(AsyncTaskJob[R], topic, await topic.add(body, **self._job_options()), self._task._result_type)
 
     def _job_options(self) -> dict[str, Any]:
-        headers = self._task._registry._stamped_headers(self._options.headers)
+        headers = self._task._registry.stamped_headers(self._options.headers)
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 

@@ -25,7 +25,7 @@ from tarry.verbs.jobs.pop import ttr_of
 from tarry.worker import process_functions
 from tarry.worker import worker_clients as clients
 from tarry.worker.handlers import QueueRoute
-from tarry.worker.registry import Registry, TopicRoute, check_slots
+from tarry.worker.registry import Registrations, Registry, TopicRoute, check_slots
 from tarry.worker.run import WorkerRun, WorkerSettings
 from tarry.worker.signals import handle_signals
 from tarry.worker.targets import Middleware
@@ -73,12 +73,14 @@ class Worker(Registry):
         release_on_disconnect: bool = True,
     ) -> None:
         super().__init__()
+        self.registered = WorkerRegistrations(self, self._naming)
         self.name: str | None = None if name is None else _check_name(name)
         module = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
-        self._clients = clients.WorkerClients(_check_server(url, client, namespace), namespace)
+        given = clients.WorkerClients(_check_server(url, client, namespace), namespace)
         ttr_of(ttr)
         self.inner = WorkerSettings(
             module=module,
+            clients=given,
             slots=None if concurrency is None else check_slots(concurrency),
             ttr=ttr,
             grace_s=duration_us(grace, "grace") / SECOND,
@@ -90,7 +92,6 @@ class Worker(Registry):
             max_jobs_per_child=None if max_jobs_per_child is None else _check_jobs(max_jobs_per_child),
             release_on_disconnect=release_on_disconnect,
         )
-        self._only: frozenset[str] | None = None
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._task: asyncio.Task[int] | None = None
@@ -99,26 +100,15 @@ class Worker(Registry):
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _including_worker(self) -> Worker:
-        """This worker; a registry asks the worker that includes it."""
-        return self
-
-    @property
-    def _tasks_topic(self) -> str:
-        """The topic of tasks that are given none: that of its name. Raises ``BadInput`` when it has no name."""
-        if self.name is None:
-            raise BadInput(f"task: give the worker the application's name: {self._naming}.")
-        return self.name
-
     @property
     def async_client(self) -> AsyncClient:
         """Its awaited client, for ``await task.add_async`` and for async handlers."""
-        return self._clients.awaited
+        return self.inner.clients.awaited
 
     @property
     def client(self) -> Client:
         """Its blocking client, for ``task.add`` and for handlers in threads."""
-        return self._clients.blocking
+        return self.inner.clients.blocking
 
     @contextmanager
     def using(
@@ -129,59 +119,18 @@ class Worker(Registry):
         ``namespace`` goes with a URL; a client has its own. With ``start=False``, ``async with worker`` starts nothing:
         call ``run_until_idle`` yourself.
         """
-        before = self._clients, self._idle
-        self._clients, self._idle = clients.WorkerClients(server, namespace), not start
+        before = self.inner.clients, self._idle
+        self.inner.clients, self._idle = clients.WorkerClients(server, namespace), not start
         try:
             yield self
         finally:
-            self._clients, self._idle = before
+            self.inner.clients, self._idle = before
 
     async def close(self) -> None:
         """Closes its clients, also one that it was given. It may run again: the next verb reconnects them."""
-        await self._clients.close(given=True)
+        await self.inner.clients.close(given=True)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _override(
-        self,
-        *,
-        url: str | None = None,
-        namespace: str | None = None,
-        topics: Sequence[str] | None = None,
-        concurrency: int | None = None,
-        max_jobs_per_child: int | None = None,
-    ) -> None:
-        if topics is not None:
-            known = [route.topic for route in self._routes()] + [route.queue for route in self._queue_routes()]
-            for topic in topics:
-                if topic not in known and not any(_matches(route, topic) for route in self._routes()):
-                    raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
-            self._only = frozenset(topics)
-        if concurrency is not None:
-            self.inner.slots = check_slots(concurrency)
-        if max_jobs_per_child is not None:
-            self.inner.max_jobs_per_child = _check_jobs(max_jobs_per_child)
-        if url is not None or namespace is not None:
-            self._clients = self._clients.for_server(url, namespace)
-
-    def _adopt(self, url: str | None, settings: dict[str, Any]) -> None:
-        # in a child process: the server and the settings of the worker's own client
-        self._clients = clients.WorkerClients(url, settings["namespace"], settings)
-
-    def _routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
-        """The topics that it consumes."""
-        routes = super()._routes(outer)
-        if self._only is None:
-            return routes
-        chosen = [route for route in routes if route.topic in self._only]
-        for route in routes:  # those that were named, and match a pattern
-            named = sorted(topic for topic in self._only if route not in chosen and _matches(route, topic))
-            chosen += [replace(route, topic=topic, is_pattern=False) for topic in named]
-        return chosen
-
-    def _queue_routes(self) -> list[QueueRoute]:
-        """The queues shared with Java that it consumes."""
-        return [route for route in super()._queue_routes() if self._only is None or route.queue in self._only]
 
     def keep_moving(self, *queues: str) -> None:
         """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
@@ -221,7 +170,7 @@ class Worker(Registry):
                 'worker; start yours under `if __name__ == "__main__":`.'
             )
         self._refuse_second_run()
-        clients = self._clients
+        clients = self.inner.clients
         run = WorkerRun(self, clients, until_idle=until_idle)
         unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
@@ -279,9 +228,45 @@ class Worker(Registry):
             raise
 
 
+class WorkerRegistrations(Registrations):
+    """What a worker has, with what it includes."""
+
+    def __init__(self, worker: Worker, naming: str) -> None:
+        super().__init__()
+        self.worker = worker
+        self._naming = naming
+
+    def including_worker(self) -> Worker:
+        """This worker; a registry asks the worker that includes it."""
+        return self.worker
+
+    @property
+    def tasks_topic(self) -> str:
+        """The topic of tasks that are given none: that of its name. Raises ``BadInput`` when it has no name."""
+        if self.worker.name is None:
+            raise BadInput(f"task: give the worker the application's name: {self._naming}.")
+        return self.worker.name
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
+        """The topics that it consumes."""
+        routes, only = super().routes(outer), self.worker.inner.only
+        if only is None:
+            return routes
+        chosen = [route for route in routes if route.topic in only]
+        for route in routes:  # those that were named, and match a pattern
+            named = sorted(topic for topic in only if route not in chosen and _matches(route, topic))
+            chosen += [replace(route, topic=topic, is_pattern=False) for topic in named]
+        return chosen
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """The queues shared with Java that it consumes."""
+        only = self.worker.inner.only
+        return [route for route in super().queue_routes() if only is None or route.queue in only]
+
+
 def topics_of(worker: Worker, known: Callable[[], Iterable[str]] = tuple) -> list[str]:
     """The topics that it consumes; of its patterns those among the known ones."""
-    routes = worker._routes()
+    routes = worker.registered.routes()
     topics = [route.topic for route in routes if not route.is_pattern]
     patterns = [route for route in routes if route.is_pattern]
     return topics + [
@@ -296,7 +281,7 @@ def _matches(route: TopicRoute, topic: str) -> bool:
 
 def queues_of(worker: Worker) -> list[str]:
     """The queues shared with Java that it consumes."""
-    return [route.queue for route in worker._queue_routes()]
+    return [route.queue for route in worker.registered.queue_routes()]
 
 
 def override(
@@ -309,9 +294,24 @@ def override(
     max_jobs_per_child: int | None = None,
 ) -> None:
     """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
-    worker._override(
-        url=url, namespace=namespace, topics=topics, concurrency=concurrency, max_jobs_per_child=max_jobs_per_child
-    )
+    routes, settings = worker.registered.routes(), worker.inner
+    if topics is not None:
+        known = [route.topic for route in routes] + queues_of(worker)
+        for topic in topics:
+            if topic not in known and not any(_matches(route, topic) for route in routes):
+                raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
+        settings.only = frozenset(topics)
+    if concurrency is not None:
+        settings.slots = check_slots(concurrency)
+    if max_jobs_per_child is not None:
+        settings.max_jobs_per_child = _check_jobs(max_jobs_per_child)
+    if url is not None or namespace is not None:
+        settings.clients = settings.clients.for_server(url, namespace)
+
+
+def adopt(worker: Worker, url: str | None, settings: dict[str, Any]) -> None:
+    """In a child process: gives it the server and the settings of the worker's own client."""
+    worker.inner.clients = clients.WorkerClients(url, settings["namespace"], settings)
 
 
 def _check_name(name: str) -> str:

@@ -92,9 +92,9 @@ def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
 
 def banner(worker: Worker, processes: int) -> str:
     """The lines that a worker prints when it starts."""
-    all_routes = worker._routes()
+    all_routes = worker.registered.routes()
     routes = all_routes if len(all_routes) <= MOST_TOPICS else all_routes[:SHOWN_TOPICS]
-    queue_routes = worker._queue_routes()
+    queue_routes = worker.registered.queue_routes()
     width = max(
         [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0
     )
@@ -131,8 +131,8 @@ def log_start(worker: Worker, processes: int) -> None:
         "processes": processes,
         "server": worker.client.engine.config.address.redacted,
         "namespace": worker.client.namespace,
-        "topics": [route.topic for route in worker._routes()],
-        "queues": [route.queue for route in worker._queue_routes()],
+        "topics": [route.topic for route in worker.registered.routes()],
+        "queues": [route.queue for route in worker.registered.queue_routes()],
     }
     logging.getLogger("tarry").info("the worker starts", extra={"tarry": fields})
 

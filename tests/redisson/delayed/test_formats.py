@@ -252,7 +252,7 @@ def test_the_format_can_be_set_for_a_client_and_for_a_process(make: Any, monkeyp
 
 def test_a_worker_inherits_the_format_of_its_client() -> None:
     worker = tarry.Worker(client=tarry.Client(redisson="3.21.0"))
-    for client in (worker.async_client, worker.client, *worker._clients.for_run()):
+    for client in (worker.async_client, worker.client, *worker.inner.clients.for_run()):
         assert client.delayed_queue("q").verbs.context.format is OLD
 
 
