@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
-import hiredis
 import redis.exceptions as driver
-from hiredis import Reader
+from hiredis import PushNotification, Reader
 
 from tarry.connections.faults import ConnectionLost, Fault, fault_of
 from tarry.core.requests import Asking
@@ -22,7 +21,6 @@ Outgoing = Args | bytes
 READ_SIZE = 65536
 NOT_ENOUGH_DATA = object()
 _VALUES = frozenset((int, bytes, type(None), list))
-_PUSH: Any = getattr(hiredis, "PushNotification", ())  # since hiredis 3.2
 _SHORT = 1024
 _SHORT_HEADS = [b"\r\n$%d\r\n" % size for size in range(_SHORT)]
 """The heads of words with fewer than ``_SHORT`` bytes, made in advance."""
@@ -73,7 +71,7 @@ def reply_of(parsed: Any) -> Any:
     first = parsed[0] if type(parsed) is list and parsed else parsed
     if type(first) in _VALUES:
         return parsed
-    if isinstance(parsed, _PUSH):
+    if isinstance(parsed, PushNotification):
         raise ConnectionLost("the server sent a message that is no reply")
     if not isinstance(first, driver.RedisError):
         return parsed
