@@ -18,6 +18,7 @@ import tarry
 import tree
 from contract import contract_page
 from life_cycle import life_cycle
+from promises import promises_page
 from routes import http_page
 from tarry import errors
 from tarry.values import keys
@@ -202,6 +203,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/http.md": http_page,
     "reference/keys.md": keys_page,
     "reference/precedence.md": precedence_page,
+    "reference/promises.md": promises_page,
     "reference/topics.md": topics_page,
 }
 

@@ -26,6 +26,7 @@ def chaos(*words: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", ["0.1", pytest.param("0.5", marks=pytest.mark.long)])
 def test_a_minute_of_mixed_faults_breaks_no_promise(tmp_path: Path, rate: str) -> None:
+    """Promise: Lost; Early; Again; Stale; Attempts; Places; Locks."""
     words = chaos("--family", "mixed", "--minutes", "1", "--seed", "43", "--few", "--rate", rate)
     words += ["--json", str(tmp_path / "run.json")]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

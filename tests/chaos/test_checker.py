@@ -445,6 +445,7 @@ def test_each_breach_has_a_planted_fault() -> None:
     ("name", "plant"), [(n, p) for n, ps in PLANTED.items() for p in ps], ids=lambda it: getattr(it, "__name__", it)
 )
 def test_the_checker_names_a_planted_fault(world: World, name: str, plant: Callable[[World], None]) -> None:
+    """Promise: Lost; Early; Again; Stale; Attempts; Places; Locks."""
     a_right_history(world)
     world.sleep(SECOND)
     plant(world)
@@ -592,6 +593,7 @@ def back_after(world: World, us: int) -> None:
 
 
 def test_a_killed_workers_job_is_back_in_time(world: World) -> None:
+    """Promise: When a worker is killed."""
     two_workers(world)
     back_after(world, 2 * SECOND)
     assert counted(world) == {"again: its process ended": 1}

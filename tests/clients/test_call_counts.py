@@ -21,6 +21,7 @@ def found() -> costs.Costs:
 
 
 def test_nothing_costs_more_than_recorded(found: costs.Costs) -> None:
+    """Promise: One verb, one script, one round trip."""
     risen = [
         f"{name}: {number} {counted}, {RECORDED[counted][name]} recorded"
         for counted, numbers in found.items()

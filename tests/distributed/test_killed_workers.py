@@ -44,6 +44,7 @@ def until_all_are_seen(scene: Scene, workers: int) -> None:
 def test_a_killed_worker_is_noticed_on_a_cluster_and_after_its_slot_has_moved(
     cluster: BigCluster, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
+    """Promise: When a worker is killed."""
     holders = holder_keys(NAMESPACE).holders
     source = cluster.owner_of(holders)
     masters = [node for node in cluster.nodes if cluster.role(node) == "master"]

@@ -40,6 +40,7 @@ def test_jobs_are_stored_in_the_partition_of_their_id(adapter: Any, topic: Any) 
 
 
 def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
+    """Promise: Declared keys."""
     slots = [{key_slot(key) for key in partition_keys("default", "orders", n, 8)} for n in range(8)]
     assert [len(each) for each in slots] == [1] * 8
     assert len(set[int]().union(*slots)) == 8

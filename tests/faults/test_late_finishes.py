@@ -17,6 +17,7 @@ from tarry.verbs.jobs.settle import FINISH
 def test_a_late_finish_raises_stale_receipt(
     by: str, cut: str, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
+    """Promise: Receipts; Stale."""
     any_client, topic = make_client(kind, proxy.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")

@@ -55,6 +55,7 @@ def perform(story: Callable[[Scenario], Iterator[None]], scenario: Scenario, pro
 def test_a_verb_survives_a_cut_connection(
     story: Any, kind: str, make_client: Any, proxy: Proxy, direct: TestClient, clock: Clock, name: str
 ) -> None:
+    """Promise: Retries without duplicates."""
     any_client = make_client(kind, proxy.url(), patience=PATIENT)
     for cut in CUTS:
         topic = f"{name} {cut}"

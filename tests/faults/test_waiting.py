@@ -203,6 +203,7 @@ def test_seats_are_given_back_when_no_pop_waits(running: ServerProcess, client: 
 
 
 def test_a_waiting_pop_does_not_poll(running: ServerProcess, at: Any) -> None:
+    """Promise: Idle costs nothing."""
     at.add("tea", delay="1d")
     before = calls(running)
 

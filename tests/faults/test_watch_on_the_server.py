@@ -120,6 +120,7 @@ def with_anything(client: TestClient, data: Any) -> None:
 @examples(60)
 @given(data=st.data())
 def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient, data: Any) -> None:
+    """Promise: On time; Waiting: the watch."""
     without_faults(world_client, data)
 
 
@@ -127,12 +128,14 @@ def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient
 @examples(60)
 @given(data=st.data())
 def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient, data: Any) -> None:
+    """Promise: No process is special; Waiting: the watch."""
     with_one_killed(world_client, data)
 
 
 @examples(60)
 @given(data=st.data())
 def test_worse_faults_make_a_job_at_most_r_late(world_client: TestClient, data: Any) -> None:
+    """Promise: A wake-up is a hint, never the truth; Waiting: the watch."""
     with_anything(world_client, data)
 
 

@@ -82,6 +82,7 @@ def test_values_are_json(user: Any, queues: Callable[..., Any]) -> None:
 
 
 def test_no_item_is_polled_early(user: Any, queues: Callable[..., Any]) -> None:
+    """Promise: Never early."""
     queue = queues()
     (due,) = user.call(queue.push, [("tea", 0.05)])
     while (item := user.call(queue.poll)) is None:
@@ -229,6 +230,8 @@ def test_an_unreadable_item_is_polled_as_bytes(lock_users: LockUsers, server: An
 
 
 def test_a_stale_fencing_token_is_refused_and_removes_nothing(lock_users: LockUsers, name: str) -> None:
+    """Promise: Locks."""
+
     class Late:
         """A guard whose holder has been overtaken, and does not know it."""
 

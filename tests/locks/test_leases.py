@@ -27,6 +27,7 @@ def other(any_lock_users: LockUsers) -> Any:
 
 
 def test_a_lock_has_one_holder(any_lock_users: LockUsers, one: Any, other: Any, name: str) -> None:
+    """Promise: Locks."""
     user = any_lock_users.user()
     grant = user.call(one.lock(name).acquire)
     assert user.call(other.lock(name).acquire, wait=0) is None

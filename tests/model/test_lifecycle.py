@@ -56,6 +56,7 @@ CAUSES: dict[str, Callable[[Any, Any, Step], object]] = {
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.cause}-{step.before}-{step.after}")
 def test_each_step_happens_on_a_server(topic: Any, step: Step) -> None:
+    """Promise: Exactly one place."""
     if step.cause == "pop":
         lead_to(topic, step.before, max_lateness="1s" if step.after == "dead" else None)
         topic.clock.advance("31d" if step.after == "gone" else "1m" if step.after == "dead" else 0)

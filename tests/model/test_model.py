@@ -358,6 +358,7 @@ def run_games(url: str, games: int, steps: int, **more: Any) -> None:
 
 
 def test_a_topic_behaves_like_the_model(valkey_url: str) -> None:
+    """Promise: Exactly one place; Places; Attempts."""
     run_games(valkey_url, 100, 40, derandomize=True, database=None)
 
 

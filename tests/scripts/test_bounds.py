@@ -37,6 +37,7 @@ def pop_some(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
 
 @pytest.mark.slow
 def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+    """Promise: Bounded scripts."""
     pile_up(server, topic, "reserved", 100_000, clock.us)
     clock.advance("1h")
     keys = topic.verbs.keys
@@ -49,6 +50,7 @@ def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: A
 
 
 def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+    """Promise: Bounded scripts."""
     pile_up(server, topic, "dead", 50_000, clock.us)
     clock.advance(timedelta(days=31))
     for step in range(1, 4):
@@ -72,6 +74,7 @@ def test_many_jobs_dying_at_once_make_pop_ask_again(client: TestClient, topic: A
 
 
 def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
+    """Promise: Bounded scripts."""
     topic.add_many(range(2000), delay=60)
     step: ScriptCall[int] = ScriptCall(
         settings.PURGE, settings.PURGE.keys_for(topic.verbs.keys), (b"due", b"future", b"%d" % STEP), int

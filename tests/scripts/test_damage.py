@@ -221,6 +221,7 @@ def test_counts_of_sixteen_digits_stay_exact(topic: Any, server: Any) -> None:
 
 
 def test_receipts_rise_even_when_the_clock_is_set_back(topic: Any, client: TestClient) -> None:
+    """Promise: Receipts; Stale."""
     topic.add("tea", ttr=1000)
     first = topic.pop()
     topic.release(first, delay=0, counted=False)

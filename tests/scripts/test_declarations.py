@@ -81,6 +81,7 @@ def test_a_script_of_several_topics_takes_their_keys_from_those_that_are_declare
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != OF_SEVERAL_TOPICS])
 def test_a_script_declares_all_its_keys(name: str) -> None:
+    """Promise: Declared keys."""
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
     known_parts = (

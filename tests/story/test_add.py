@@ -223,6 +223,7 @@ async def test_add_many_splits_scripts_by_size_too(adapter: Adapter, topic: Any)
 
 
 async def test_atomic_adds_everything_in_one_script_or_nothing(adapter: Adapter, topic: Any) -> None:
+    """Promise: One verb, one script, one round trip."""
     with pytest.raises(BadInput, match="1000"):
         await topic.add_many(range(1001), atomic=True)
     with pytest.raises(BadInput, match="atomic"):

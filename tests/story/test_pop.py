@@ -15,6 +15,7 @@ from tarry.clients.testing import Clock
 
 
 async def test_a_job_is_due_to_the_microsecond(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Promise: Never early; Microseconds; Early."""
     await topic.add("tea", delay=10)
     clock.advance(timedelta(seconds=10) - US)
     assert await topic.pop() is None
@@ -39,6 +40,7 @@ async def test_jobs_are_handed_out_by_due_time(adapter: Adapter, topic: Any, clo
 
 
 async def test_the_order_is_first_in_first_out(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Promise: Microseconds."""
     for n in range(30):
         await topic.add(n, delay=5)
         clock.advance(US)
@@ -54,6 +56,7 @@ async def test_a_batch_keeps_its_order(adapter: Adapter, topic: Any, clock: Cloc
 
 
 async def test_a_batch_without_delay_is_ready_at_once_in_order(adapter: Adapter, topic: Any) -> None:
+    """Promise: Microseconds."""
     added = await topic.add_many(list("abcdefgh"))
     assert {one.state for one in added} == {"ready"}
     assert [job.body for job in await topic.pop_many(100)] == list("abcdefgh")
@@ -82,6 +85,7 @@ async def test_one_job_goes_to_one_consumer(adapter: Adapter, topic: Any) -> Non
 
 
 async def test_a_reservation_lasts_its_ttr_to_the_microsecond(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Promise: At least once; Again."""
     await topic.add("tea", id="7")
     first = await topic.pop(ttr=30)
     clock.advance(timedelta(seconds=30) - US)
@@ -249,7 +253,10 @@ async def test_waiting_finds_an_expired_reservation(adapter: Adapter, topic: Any
 
 @pytest.mark.parametrize("name", range(12))
 def test_a_job_due_just_after_a_recheck_is_not_late(valkey_url: str, clock: Clock, namespace: str, name: int) -> None:
-    """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name."""
+    """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name.
+
+    Promise: On time.
+    """
     here = adapters.imaginary("sync", valkey_url, clock, namespace)
     here.client.engine._sole_waiter._watch._name = b"w%d" % name
     topic = here.client.topic("t")

@@ -39,6 +39,7 @@ def refusal_reason(outcomes: list[Any]) -> str | None:
 
 @VERBS
 async def test_settling_twice_settles_once(adapter: Adapter, topic: Any, clock: Clock, verb: str) -> None:
+    """Promise: Retries without duplicates."""
     job = await reserved(topic)
     call = SETTLE[verb](topic, job)
     assert refusal_reason(await adapter.run(call)) is None
@@ -148,6 +149,7 @@ def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
 async def test_a_repeated_add_adds_once_and_returns_the_same(
     adapter: Adapter, topic: Any, clock: Clock, if_exists: Any, id: str | None
 ) -> None:
+    """Promise: Retries without duplicates."""
     call = adding(topic, id, delay=10, if_exists=if_exists)
     first = await adapter.run(call)
     clock.advance(3)

@@ -87,6 +87,7 @@ async def test_a_job_without_attempts_left_is_dead_with_a_reason(adapter: Adapte
 
 
 async def test_expired_reservations_use_up_attempts_too(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Promise: Attempts."""
     await topic.add("tea", id="7", max_attempts=2)
     for attempt in (1, 2):
         assert (await topic.pop(ttr=10)).attempt == attempt

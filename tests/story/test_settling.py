@@ -161,6 +161,7 @@ async def test_a_valid_receipt_is_accepted_beside_a_stale_one_of_the_same_job(
 async def test_settling_too_late_is_refused_and_changes_nothing(
     adapter: Adapter, topic: Any, clock: Clock, verb: str
 ) -> None:
+    """Promise: At least once; Receipts; Stale."""
     await topic.add("tea", id="7")
     slow = await topic.pop(ttr=10)
     clock.advance(11)

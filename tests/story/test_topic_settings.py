@@ -68,6 +68,7 @@ async def test_purge_deletes_all_of_a_state(adapter: Adapter, topic: Any, clock:
 
 
 async def test_purge_deletes_everything_at_once(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Promise: Places."""
     await fill(topic, clock)
     held = (await topic.list("reserved")).jobs[0].id
     assert await topic.purge() == 28

@@ -183,7 +183,10 @@ async def test_a_long_retry_delay_is_not_confused_with_a_ttr(adapter: Adapter, t
 
 
 def test_every_script_reads_the_servers_clock_first() -> None:
-    """There: System.currentTimeMillis() of the producer. Here: clients send durations, and one clock is asked."""
+    """There: System.currentTimeMillis() of the producer. Here: clients send durations, and one clock is asked.
+
+    Promise: One clock.
+    """
     for script in files("tarry").joinpath("lua", "topic").iterdir():
         text = script.read_text(encoding="utf-8")
         includes = next(line for line in text.splitlines() if line.startswith("-- include"))

@@ -46,6 +46,7 @@ def test_a_distant_job_and_an_overtaking_one_are_on_time() -> None:
 
 @pytest.mark.parametrize("consumers", [1, 2, 3, 4])
 def test_an_event_causes_at_most_three_checks(consumers: int) -> None:
+    """Promise: Idle costs nothing; Waiting: the watch."""
     delays = (0, 3) if consumers < 4 else (3,)
     report = everything(Watch(delays=delays), consumers, adds=2 if consumers < 3 else 1, late=0, looks=3)
     assert_kept(report)
@@ -55,6 +56,7 @@ def test_an_event_causes_at_most_three_checks(consumers: int) -> None:
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_one_killed_or_frozen_consumer_costs_the_grace_at_most(consumers: int, fault: str) -> None:
+    """Promise: No process is special; Waiting: the watch."""
     watch = Watch(delays=(0, 3), fault_kinds=(fault,))
     assert_kept(everything(watch, consumers, adds=1 if fault == "freeze" else 2, faults=1, late=watch.G))
 
@@ -82,6 +84,7 @@ def test_a_consumer_with_two_slots_waits_and_works_at_once() -> None:
 
 
 def test_worse_faults_cost_the_recheck_interval_at_most() -> None:
+    """Promise: A wake-up is a hint, never the truth; Waiting: the watch."""
     watch = Watch(delays=(0, 3), fault_kinds=("kill", "ghost", "freeze", "lose"))
     assert_kept(everything(watch, 2, adds=1, faults=2, late=watch.R))
 

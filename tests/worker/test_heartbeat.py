@@ -162,7 +162,10 @@ def test_worker_reports_are_rare(valkey_url: str, namespace: str, monkeypatch: p
 
 
 def test_an_idle_worker_sends_a_command_every_two_seconds_at_most(valkey_url: str, namespace: str) -> None:
-    """One topic, ten minutes of imaginary time. After each pop a worker blocks in one BLPOP; the watch and the reports set its pace."""
+    """One topic, ten minutes of imaginary time. After each pop a worker blocks in one BLPOP; the watch and the reports set its pace.
+
+    Promise: Idle costs nothing.
+    """
     seconds = 600
     with redis.Redis.from_url(valkey_url) as server, TestClient(valkey_url, Clock(), namespace=namespace) as client:
         client.topic("orders").add("tomorrow", delay="1d")

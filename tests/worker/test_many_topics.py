@@ -187,6 +187,7 @@ def test_topics_where_something_falls_due_before_the_next_look_are_popped_from(
 
 
 def test_topics_whose_jobs_are_due_tomorrow_cost_two_calls_a_round_however_many_there_are(client: tarry.Client) -> None:
+    """Promise: Idle costs nothing."""
     for number in range(20):
         client.topic(f"t{number}").add_many(range(3), delay="1d")
     waited = WaitedTopics(client, 20)

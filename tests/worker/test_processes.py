@@ -23,6 +23,7 @@ def nothing_left(orders: tarry.Topic[Any]) -> bool:
 
 
 def test_a_killed_worker_loses_no_job(client: tarry.Client, start_worker: Hire) -> None:
+    """Promise: At least once; Lost."""
     orders = client.topic("orders")
     orders.add_many(ids(40))
     victim = start_worker("stuck", ttr="300ms")

@@ -61,6 +61,7 @@ def channel_of(scene: Scene, worker: WarmProcess) -> bytes:
 @pytest.mark.parametrize("topic", ["orders", "plain"])
 @pytest.mark.parametrize("processes", [1, 3])
 def test_the_jobs_of_a_killed_worker_go_to_another_one(scene: Scene, topic: str, processes: int) -> None:
+    """Promise: When a worker is killed; No process is special."""
     victim = scene.start_known("--processes", str(processes), processes=processes)
     scene.hold(topic=topic)
     other = scene.start_known()
@@ -93,7 +94,10 @@ def test_a_job_that_kills_one_worker_after_the_other_is_given_on(scene: Scene) -
 
 
 def test_a_frozen_worker_keeps_its_jobs(scene: Scene) -> None:
-    """Its connection is there: only its TTR takes them from it."""
+    """Its connection is there: only its TTR takes them from it.
+
+    Promise: When a worker is killed.
+    """
     scene.start_known()
     frozen = scene.start_known()
     while scene.journal()[-1:] == [] or int(scene.journal()[-1][2]) != frozen.pid:
