@@ -103,7 +103,7 @@ class Held:
 
     def forget(self) -> None:
         """Removes everything but the tokens."""
-        for key in self.raw.scan_iter():
+        for key in self.raw.scan_iter(count=1000):
             if key != keys.tokens_key(NAMESPACE):
                 self.raw.delete(key)
 

@@ -88,7 +88,7 @@ class TopicRoute:
 
 
 class Registrations:
-    """What a registry has, with what it includes: for the modules of the worker."""
+    """The tasks, routes and schedules of a registry and of those that it includes, for the modules of the worker."""
 
     def __init__(self) -> None:
         self.routes_by_topic: dict[str, TopicRoute] = {}

@@ -20,7 +20,7 @@ class TaskWorker(Protocol):
 
 
 class TaskHost(Protocol):
-    """What a registry has, as far as tasks use it."""
+    """A registry, as far as tasks use it."""
 
     @property
     def tasks_topic(self) -> str:

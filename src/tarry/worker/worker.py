@@ -229,7 +229,7 @@ class Worker(Registry):
 
 
 class WorkerRegistrations(Registrations):
-    """What a worker has, with what it includes."""
+    """The registrations of a worker, and of the registries that it includes."""
 
     def __init__(self, worker: Worker, naming: str) -> None:
         super().__init__()
