@@ -1,11 +1,52 @@
-"""The picture of a job's life cycle, drawn from the table that the dashboard's buttons and the tests use."""
+"""The life cycle of a job: each step from one state to another, and what causes it; and its picture.
+
+Each step is tried on a server, and the model and the dashboard's buttons are compared with the table (tests/model/test_lifecycle.py).
+"""
 
 from __future__ import annotations
 
 from html import escape
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from tarry.verbs.jobs.lifecycle import STATES, STEPS
+from tarry.types import State
+
+Place = State | Literal["new", "gone"]
+
+
+class Step(NamedTuple):
+    """One step. ``cause`` is a verb, or ``time``: nothing is written, the same record has another state."""
+
+    cause: str
+    before: Place
+    after: Place
+    condition: str = ""
+
+
+STATES: tuple[State, ...] = ("delayed", "ready", "reserved", "dead")
+STEPS = (
+    Step("add", "new", "delayed", "with a delay"),
+    Step("add", "new", "ready"),
+    Step("time", "delayed", "ready", "it is due"),
+    Step("reschedule", "delayed", "delayed"),
+    Step("reschedule", "delayed", "ready"),
+    Step("reschedule", "ready", "delayed"),
+    Step("reschedule", "ready", "ready"),
+    Step("pop", "ready", "reserved"),
+    Step("pop", "ready", "dead", "too late, or no attempt left"),
+    Step("touch", "reserved", "reserved"),
+    Step("finish", "reserved", "gone"),
+    Step("release", "reserved", "delayed", "after a back-off"),
+    Step("release", "reserved", "ready", "at once"),
+    Step("release", "reserved", "dead", "last attempt"),
+    Step("time", "reserved", "ready", "its TTR is over"),
+    Step("bury", "reserved", "dead"),
+    Step("cancel", "reserved", "gone"),
+    Step("kick", "dead", "ready"),
+    Step("pop", "dead", "gone", "after 30 days"),
+    *(Step("delete", state, "gone") for state in STATES),
+    *(Step("add", state, "delayed", "replaces it, with a delay") for state in STATES),
+    *(Step("add", state, "ready", "replaces it") for state in STATES),
+)
 
 WIDTH, HEIGHT = 900, 400
 BOXES = {"delayed": (190, 150), "ready": (420, 150), "reserved": (650, 150), "dead": (650, 310)}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from life_cycle import STATES, STEPS, Step
 from tarry.clients.testing import Clock, TestClient
 from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE, JOB_ACTIONS, is_editable
 from tarry.types import JobState
-from tarry.verbs.jobs.lifecycle import STATES, STEPS, Step
 
 _names = count()
 

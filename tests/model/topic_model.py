@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from tarry.verbs.jobs.lifecycle import STEPS
+from life_cycle import STEPS
 
 P = ParamSpec("P")
 R = TypeVar("R")

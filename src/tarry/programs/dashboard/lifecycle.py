@@ -1,6 +1,6 @@
 """The actions on jobs, and in which states they are allowed: those of the job's life cycle that need no receipt of the caller's.
 
-A test compares them with the table of the life cycle (verbs/jobs/lifecycle.py).
+A test compares them with the table of the life cycle (docs/life_cycle.py).
 """
 
 from __future__ import annotations
