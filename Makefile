@@ -78,12 +78,13 @@ CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MIN
 chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
-lint: venv ## ruff, the formatter, the import contracts, the words of the prose, the list of unsteady tests, the commits
+lint: venv ## ruff, the formatter, the import contracts, the words of the prose, the made modules, unsteady tests, the commits
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python docs/prose.py
+	@$(BIN)/python tools/blocking.py --check
 	@$(BIN)/python tests/unsteady.py
 	@$(BIN)/python tools/commits.py
 

@@ -73,7 +73,7 @@ MADE = (
     "locks/test_zookeeper_faults locks/test_zookeeper_queue"
 ).split()
 """What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
-``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
+``make lint`` holds it to that: on the blocking client they run in ``make test-long``."""
 REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop story/test_workers".split()
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
 

@@ -1,7 +1,7 @@
 """Make the blocking clients from the awaited ones: the same words without ``await``. `make blocking`.
 
 Only words change, by one table. What differs between tasks and threads is in `concurrency.py` of both packages, by the
-same names. A docstring that differs has the other one behind it, in comments: `# blocking: …`.
+same names. `--check`, in `make lint`, fails for a module that is stale. A docstring that differs has the other one behind it, in comments: `# blocking: …`.
 """
 
 from __future__ import annotations
@@ -116,11 +116,24 @@ def _formatted(path: Path, text: str) -> str:
     return text
 
 
+def stale() -> dict[Path, str]:
+    """The texts of the modules that are not what they would be made now."""
+    return {
+        path: text
+        for path, text in made().items()
+        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
+    }
+
+
 def main() -> None:
-    for path, text in made().items():
-        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
-            (ROOT / path).write_text(text, encoding="utf-8")
-            print(f"written: {path}")
+    found = stale()
+    if sys.argv[1:] == ["--check"]:
+        if found:
+            raise SystemExit(f"stale: {', '.join(map(str, found))}. Run `make blocking`.")
+        return
+    for path, text in found.items():
+        (ROOT / path).write_text(text, encoding="utf-8")
+        print(f"written: {path}")
 
 
 if __name__ == "__main__":
