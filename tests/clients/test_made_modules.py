@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def test_a_stale_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    path, source = next(iter(blocking.MADE.items()))
+    path = next(iter(blocking.MADE))
     text = (ROOT / path).read_text(encoding="utf-8")
     monkeypatch.setattr(blocking, "made", lambda: {path: text})
     monkeypatch.setattr("sys.argv", ["blocking.py", "--check"])
