@@ -69,6 +69,20 @@ def test_each_name_of_internal_has_a_reason_and_two_apps() -> None:
     assert [name for name in internal.__all__ if not re.search(rf'^    "{name}",  # \w', source, re.M)] == []
 
 
+def test_the_lists_of_internal_have_the_same_names_and_places() -> None:
+    """A type checker reads the imports, Python ``_PLACES``. ``server_verbs`` is a function of the module, as are those without an import."""
+    block = next(node for node in ast.parse(inspect.getsource(internal)).body if isinstance(node, ast.If))
+    imported = {
+        alias.name: str(node.module).removeprefix("tarry.")
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    places = vars(internal)["_PLACES"]
+    assert {name: imported.get(name) for name in places} == places
+    assert {name for name in internal.__all__ if name in imported} - {"server_verbs"} == set(places)
+
+
 def test_no_app_reaches_inside() -> None:
     """Through the ``engine`` or the ``verbs`` of a handle (``server_verbs`` gives them), or an underscore of what is not its own."""
     found = [
