@@ -1,4 +1,7 @@
-"""The last lines of the scripts, lua/lib/watch.lua, against the pure function that the watch's model has proved."""
+"""The last lines of the scripts, lua/lib/watch.lua, against the pure function that the watch's model has proved.
+
+No reply is lost here: for verbs that are repeated see story/test_replays.py.
+"""
 
 from __future__ import annotations
 
