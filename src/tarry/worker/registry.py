@@ -126,7 +126,7 @@ class Registrations:
             route.queue for route in included.queue_routes()
         }
         if not twice:
-            tasks = Counter((task._known_topic, task.name) for task in (*self.root.tasks(), *included.tasks()))
+            tasks = Counter((task.inner.known_topic, task.name) for task in (*self.root.tasks(), *included.tasks()))
             schedules = Counter(one.key for one in (*self.root.schedules(), *included.schedules()))
             twice = [key for counted in (tasks, schedules) for key, times in counted.items() if times > 1]
         if twice:
@@ -145,13 +145,13 @@ class Registrations:
         layers = (*outer, *chain(self.middleware))
         found = {route.topic: _with_middleware(route, layers) for route in self.routes_by_topic.values()}
         for task in self.own_tasks:
-            topic = task._known_topic
+            topic = task.inner.known_topic
             route = found.setdefault(topic, TopicRoute(topic, 1, takes_ahead=True))
-            route.tasks[task.name] = _wrap(task._target(), layers)
-            route.slots = max(route.slots, task._slots)
-            route.takes_ahead = route.takes_ahead and task._takes_ahead
+            route.tasks[task.name] = _wrap(task.inner.target(), layers)
+            route.slots = max(route.slots, task.inner.slots)
+            route.takes_ahead = route.takes_ahead and task.inner.takes_ahead
             if route.tasks[task.name].process is not None:
-                route.processes = max(route.processes, task._slots)
+                route.processes = max(route.processes, task.inner.slots)
         for included in self.included:
             for route in included.routes(layers):
                 known = found.setdefault(route.topic, route)
@@ -172,7 +172,7 @@ class Registrations:
         """Raises ``BadInput`` if a topic, or one that a pattern matches, would have two handlers."""
         other = self.handled_by(topic)
         if other is None:
-            of_tasks = (escaped(task._known_topic) for task in self.tasks())
+            of_tasks = (escaped(task.inner.known_topic) for task in self.tasks())
             other = next((one for one in of_tasks if overlap(topic, one)), None)
         if other is not None:
             raise BadInput(f"topic: {_two_handlers(topic, other)}")
@@ -206,7 +206,7 @@ class Registrations:
     def add_schedule(self, schedule: TaskSchedule) -> None:
         """Adds a schedule. Raises ``BadInput`` for a second one with its id."""
         if any(one.key == schedule.key for one in self.schedules()):
-            place = schedule.task._known_topic or "this registry"
+            place = schedule.task.inner.known_topic or "this registry"
             raise BadInput(f"id: {place} has a schedule {schedule.id!r} already; give id=.")
         self.own_schedules.append(schedule)
 
@@ -255,7 +255,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         conf = OtherWord("the arguments of tarry.Worker(…)")
 
     def __init__(self) -> None:
-        self.registered = Registrations()
+        self.registered: Registrations = Registrations()
 
     @hide_others
     def on(
@@ -407,7 +407,9 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             made: Task[..., Any, Any] = Task(
                 self.registered, function, topic, name, options, slots or usual, takes_ahead=slots is None
             )
-            if any(task.name == made.name and task._known_topic == topic_name for task in self.registered.root.tasks()):
+            if any(
+                task.name == made.name and task.inner.known_topic == topic_name for task in self.registered.root.tasks()
+            ):
                 raise BadInput(
                     f"task: {topic_name or 'this registry'} has one named {made.name!r} already; give name=."
                 )

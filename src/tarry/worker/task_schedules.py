@@ -56,7 +56,7 @@ class TaskSchedule:
     @property
     def key(self) -> tuple[str, str]:
         """Its topic and its id."""
-        return self.task._known_topic, self.id
+        return self.task.inner.known_topic, self.id
 
     def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
         return schedule_definition(topic.verbs.context, self.id, self.body, self.timing, self.options)
@@ -134,10 +134,10 @@ class ScheduleDecorators:
 
         def register(function: Callable[..., Any]) -> Any:
             task: Task[..., Any, Any] = function if isinstance(function, Task) else self._as_task(function, topic)
-            if topic is not None and topic != task._known_topic:
-                place = f"in {task._known_topic!r}" if task._known_topic else "in the topic of its worker"
+            if topic is not None and topic != task.inner.known_topic:
+                place = f"in {task.inner.known_topic!r}" if task.inner.known_topic else "in the topic of its worker"
                 raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
-            schedule = TaskSchedule(task, id or task.name, timing, task._checked_body(args or {}), options)
+            schedule = TaskSchedule(task, id or task.name, timing, task.inner.checked_body(args or {}), options)
             id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             self._add_schedule(schedule)

@@ -150,41 +150,14 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         takes_ahead: bool,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
-        if self.name == "<lambda>":
-            raise BadInput("task: a lambda has no name, and its jobs need one; give name=, or write a def.")
-        names.check_name(self.name, "task")
-        self._given_topic = topic
-        self._slots = slots
-        self._takes_ahead = takes_ahead
-        self._registry = registry
-        self._function = function
-        self._run_options = options
-        self._signature = handlers.signature_of(function)
-        self._arguments = _decoder(self.name, self._signature)
-        self._of_any_type = tuple(
-            name for name, one in self._signature.parameters.items() if one.annotation in (one.empty, Any)
-        )
-        self._process: ProcessFunction | None = None
-        if options.run == "process":
-            self._process = name_function(
-                function=function,
-                name=self.name,
-                topic=topic or "",
-                task=self.name,
-                registry=registry,
-                call=self._run,
-            )
+        inner = TaskFunction(registry, function, topic, self.name, options, slots, takes_ahead=takes_ahead)
         update_wrapper(self, function)
+        self.inner: TaskFunction = function.inner if isinstance(function, Task) else inner
 
     @property
     def topic_name(self) -> str:
         """The topic that its jobs are added to: the one that it was given, or that of the worker's name."""
-        return self._given_topic or self._registry.worker_topic()
-
-    @property
-    def _known_topic(self) -> str:
-        # the same; empty as long as no worker includes its registry
-        return self._given_topic or self._registry.root.tasks_topic
+        return self.inner.topic_name
 
     if not TYPE_CHECKING:
         delay = OtherWord(ADD)
@@ -200,7 +173,8 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         """Calls the function here and now."""
-        return self._function(*args, **kwargs)
+        result: C = self.inner.function(*args, **kwargs)
+        return result
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob[R]:
         """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
@@ -217,29 +191,29 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
         function in a thread finds ``tarry.current_job().lost`` true.
         """
-        return self._open_topic().delete(id, running=running)
+        return self.inner.open_topic().delete(id, running=running)
 
     async def cancel_async(self, id: str, *, running: bool = False) -> State | None:
         """The same as ``cancel``, awaited."""
-        return await self._open_async_topic().delete(id, running=running)
+        return await self.inner.open_async_topic().delete(id, running=running)
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
-        return self._open_topic().reschedule(id, delay=delay, at=at)
+        return self.inner.open_topic().reschedule(id, delay=delay, at=at)
 
     async def reschedule_async(
         self, id: str, *, delay: Duration | None = None, at: datetime | None = None
     ) -> State | None:
         """The same as ``reschedule``, awaited."""
-        return await self._open_async_topic().reschedule(id, delay=delay, at=at)
+        return await self.inner.open_async_topic().reschedule(id, delay=delay, at=at)
 
     def get(self, id: str) -> JobInfo[Any] | None:
         """The job with this id as it is now, or ``None`` if it is gone."""
-        return self._open_topic().get(id)
+        return self.inner.open_topic().get(id)
 
     async def get_async(self, id: str) -> JobInfo[Any] | None:
         """The same as ``get``, awaited."""
-        return await self._open_async_topic().get(id)
+        return await self.inner.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> R:
         """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
@@ -247,31 +221,13 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.
         """
-        found: R = self._open_topic().result(id, wait=wait, type=self._result_type)
+        found: R = self.inner.open_topic().result(id, wait=wait, type=self.inner.result_type)
         return found
 
     async def result_async(self, id: str, *, wait: Duration | None = 0) -> R:
         """The same as ``result``, awaited."""
-        found: R = await self._open_async_topic().result(id, wait=wait, type=self._result_type)
+        found: R = await self.inner.open_async_topic().result(id, wait=wait, type=self.inner.result_type)
         return found
-
-    @cached_property
-    def _result_type(self) -> Any:
-        """The annotation of the function's result, if a result can be decoded as that; else ``Any``."""
-        kind = self._signature.return_annotation
-        try:
-            msgspec.json.Decoder(kind)
-        except Exception:  # noqa: BLE001  # any annotation: then it is what the JSON is
-            return Any
-        return Any if kind in (inspect.Signature.empty, None) else kind
-
-    def _open_topic(self) -> Topic[Any]:
-        # the topic of its jobs, by the worker's blocking client
-        return self._registry.including_worker().client.topic(self.topic_name)
-
-    def _open_async_topic(self) -> AsyncTopic[Any]:
-        # the topic of its jobs, by the worker's awaited client
-        return self._registry.including_worker().async_client.topic(self.topic_name)
 
     @hide_others
     def options(
@@ -310,10 +266,82 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped_headers(None))
+        return NewJob(self.inner.body(*args, **kwargs), headers=self.inner.registry.stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature and its annotations."""
+        return self.inner.body(*args, **kwargs)
+
+
+class TaskFunction:
+    """The function of a task, its topic and how it runs: for the modules of the worker."""
+
+    def __init__(
+        self,
+        registry: TaskHost,
+        function: Callable[..., Any],
+        topic: str | None,
+        name: str,
+        options: RunOptions,
+        slots: int,
+        *,
+        takes_ahead: bool,
+    ) -> None:
+        if name == "<lambda>":
+            raise BadInput("task: a lambda has no name, and its jobs need one; give name=, or write a def.")
+        names.check_name(name, "task")
+        self.name = name
+        self._given_topic = topic
+        self.slots = slots
+        self.takes_ahead = takes_ahead
+        self.registry = registry
+        self.function = function
+        self._run_options = options
+        self._signature = handlers.signature_of(function)
+        self._arguments = _decoder(self.name, self._signature)
+        self._of_any_type = tuple(
+            name for name, one in self._signature.parameters.items() if one.annotation in (one.empty, Any)
+        )
+        self._process: ProcessFunction | None = None
+        if options.run == "process":
+            self._process = name_function(
+                function=function,
+                name=self.name,
+                topic=topic or "",
+                task=self.name,
+                registry=registry,
+                call=self._run,
+            )
+
+    @property
+    def topic_name(self) -> str:
+        """The topic that its jobs are added to. Raises ``BadInput`` as long as it is not known."""
+        return self._given_topic or self.registry.worker_topic()
+
+    @property
+    def known_topic(self) -> str:
+        """The same; empty as long as no worker includes its registry."""
+        return self._given_topic or self.registry.root.tasks_topic
+
+    @cached_property
+    def result_type(self) -> Any:
+        """The annotation of the function's result, if a result can be decoded as that; else ``Any``."""
+        kind = self._signature.return_annotation
+        try:
+            msgspec.json.Decoder(kind)
+        except Exception:  # noqa: BLE001  # any annotation: then it is what the JSON is
+            return Any
+        return Any if kind in (inspect.Signature.empty, None) else kind
+
+    def open_topic(self) -> Topic[Any]:
+        """The topic of its jobs, by the worker's blocking client."""
+        return self.registry.including_worker().client.topic(self.topic_name)
+
+    def open_async_topic(self) -> AsyncTopic[Any]:
+        """The topic of its jobs, by the worker's awaited client."""
+        return self.registry.including_worker().async_client.topic(self.topic_name)
+
+    def body(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
@@ -328,7 +356,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
                 raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return {"task": self.name, "args": bound.arguments}
 
-    def _checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """The call of a schedule as a body. Raises ``BadInput``."""
         required = [name for name, one in self._signature.parameters.items() if one.default is one.empty]
         if missing := [name for name in required if name not in args]:
@@ -342,20 +370,20 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _target(self) -> Target:
-        awaited = functions.is_async(self._function)
+    def target(self) -> Target:
+        awaited = functions.is_async(self.function)
         target = self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
         return target if self._process is None else replace(target, process=self._process)
 
     async def _run_async(self, job: BaseJob[Any]) -> Any:
         set_current(job)
         args, kwargs = self._decode_arguments(job)
-        function: Any = self._function
+        function: Any = self.function
         return await function(*args, **kwargs)
 
     def _run(self, job: BaseJob[Any]) -> Any:
         args, kwargs = self._decode_arguments(job)
-        function: Any = self._function
+        function: Any = self.function
         return call_as_current(job, lambda: function(*args, **kwargs))
 
     def _decode_arguments(self, job: BaseJob[Any]) -> tuple[Any, Any]:
@@ -396,18 +424,20 @@ class TaskOptions(Generic[P, R], metaclass=HidesOtherWords):
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob[R]:
         """Adds the job. Raises the errors of ``topic.add``."""
-        body = self._task.body(*args, **kwargs)
-        topic = self._task._open_topic()
-        return task_job(TaskJob[R], topic, topic.add(body, **self._job_options()), self._task._result_type)
+        body = self._task.inner.body(*args, **kwargs)
+        topic = self._task.inner.open_topic()
+        return task_job(TaskJob[R], topic, topic.add(body, **self._job_options()), self._task.inner.result_type)
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob[R]:
         """Adds the job from an event loop. Raises the errors of ``topic.add``."""
-        body = self._task.body(*args, **kwargs)
-        topic = self._task._open_async_topic()
-        return task_job(AsyncTaskJob[R], topic, await topic.add(body, **self._job_options()), self._task._result_type)
+        body = self._task.inner.body(*args, **kwargs)
+        topic = self._task.inner.open_async_topic()
+        return task_job(
+            AsyncTaskJob[R], topic, await topic.add(body, **self._job_options()), self._task.inner.result_type
+        )
 
     def _job_options(self) -> dict[str, Any]:
-        headers = self._task._registry.stamped_headers(self._options.headers)
+        headers = self._task.inner.registry.stamped_headers(self._options.headers)
         return {**structs.asdict(self._options), "headers": headers, "id": self._id}
 
 
