@@ -141,7 +141,7 @@ def topics_page() -> str:
     ):
         parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
         for name, member in _members(kind).items():
-            shown = not name.startswith("_") and (inspect.getdoc(member) or "")
+            shown = name in dir(kind) and not name.startswith("_") and (inspect.getdoc(member) or "")
             if shown and isinstance(member, property):
                 parts.append(f"### `.{name}`\n\n{_prose(shown)}\n")
             elif shown and inspect.isfunction(member):

@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args, get_origin, get_overloads
 import msgspec
 
 import tarry
-from tarry.values.other_words import OtherWord
+from tarry.values.other_words import OtherWord, for_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = set("__main__ clients connections core internal lua programs values verbs wire worker".split())
@@ -168,6 +168,7 @@ def _is_inner(annotation: object, home: type) -> bool:
 def _members(kind: type) -> dict[str, list[str]]:
     """The lines of each public member; ``@`` stands for its place. What is nearest to the class wins."""
     found: dict[str, list[str]] = {}
+    hidden = for_modules(kind)
     for one in _ancestry(kind):
         own: dict[str, list[str]] = {}
         for name, annotation in inspect.get_annotations(one).items():
@@ -183,7 +184,7 @@ def _members(kind: type) -> dict[str, list[str]]:
             if told and own[name] == ["@"]:
                 own[name] = [f"@: {told}"]
         for name, lines in own.items():
-            if lines and _is_public(name):
+            if lines and _is_public(name) and name not in hidden:
                 found.setdefault(name, lines)
     return found
 

@@ -186,9 +186,7 @@ class Game:
         else:
             age_us = self.clock.us - self.unknown_since.setdefault(job.id, self.clock.us)
             pause_us = min(max(age_us, FIRST_PAUSE_US), LONGEST_PAUSE_US)
-            back = self.topic.verbs.fail(
-                job, b"%d" % pause_us, "unknown", False, unseen_us=job._popped_us - job._due_us
-            )
+            back = self.topic.verbs.fail(job, b"%d" % pause_us, "unknown", False, unseen_us=job.popped_us - job.due_us)
             self.client.engine.run(back)
 
     def finish_handlers(self) -> None:
@@ -218,7 +216,7 @@ class Game:
             if slots > worker.slots:
                 topics.append(WorkerTopic("other", ("task",), slots, slots - worker.slots))
                 busy += slots - worker.slots
-            held = sorted(((job._popped_us, job) for _, job in worker.running), key=lambda one: one[0])[
+            held = sorted(((job.popped_us, job) for _, job in worker.running), key=lambda one: one[0])[
                 :MOST_REPORTED_JOBS
             ]
             jobs = [ReportedJob(self.topic.name, job.id, job.attempt, taken) for taken, job in held]
@@ -246,7 +244,7 @@ class Game:
         """From now on handlers take so long, those that run too; and if that is long, other topics take what they may of the slots."""
         self.fixed_us = dict(fixed_us)
         for worker in self.workers:
-            worker.running = [(job._popped_us + fixed_us[job.body["task"]], job) for _, job in worker.running]
+            worker.running = [(job.popped_us + fixed_us[job.body["task"]], job) for _, job in worker.running]
             if any(fixed_us.values()):
                 worker.slots = worker.certain
 
@@ -384,7 +382,7 @@ def test_busy_slots_come_back_however_old_the_report_is(
         topic.add_many([{"task": "mail"}] * 400)
         jobs = topic.pop_many(4, ttr="1h")
         client.clock.advance(took_s)
-        held = [ReportedJob("busy", job.id, 1, job._popped_us) for job in jobs]
+        held = [ReportedJob("busy", job.id, 1, job.popped_us) for job in jobs]
         topics = [WorkerTopic("busy", ("mail",), 4, 4, longest_ms={"mail": 6900}, own_slots=4)]
         report = WorkerReport("h", 1, "1", 4, 4, False, topics, held)
         client.engine.run(report_worker(client.namespace, b"w", None, report))

@@ -117,10 +117,10 @@ def test_an_edited_job_keeps_what_was_not_changed(http: httpx.Client, client: ta
     new: Any = topic.get("7")
     assert said == "Job 7 was replaced; it is delayed."
     assert (new.body, new.due, new.headers, new.priority) == ({"n": 2}, old.due, headers, 2)
-    assert (new._head.ttr_ms, new._head.max_lateness_us, new._head.max_attempts) == (
+    assert (new.head.ttr_ms, new.head.max_lateness_us, new.head.max_attempts) == (
         250,
         3_600_000_001,
-        old._head.max_attempts,
+        old.head.max_attempts,
     )
     assert (
         send(http, form_of(http, "/edit?topic=orders&id=7"), delay="0", headers="")

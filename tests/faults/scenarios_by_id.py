@@ -76,7 +76,7 @@ def pop_by_id(scenario: Scenario) -> Iterator[None]:
 @verb
 def delete_exactly(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("tea", id="a", delay="1h")
-    nonce = scenario.at.get("a")._head.nonce
+    nonce = scenario.at.get("a").head.nonce
     yield
     assert scenario.run("delete_exactly", "a", nonce) == (None if scenario.done else "delayed")
     assert (counts(scenario), scenario.at.stats().deleted) == ((0, 0, 0, 0), 1)

@@ -145,7 +145,7 @@ class Game(RuleBasedStateMachine):
         if jobs:
             self.seen = jobs[0].receipt
         self.held += [Reservation(job.id, job.receipt) for job in jobs]
-        self.late_us.update({(job.id, job.receipt): job._popped_us - job._due_us for job in jobs})
+        self.late_us.update({(job.id, job.receipt): job.popped_us - job.due_us for job in jobs})
 
     @rule(n=st.sampled_from([1, 2, 10]))
     def lose_and_pop_again(self, n: int) -> None:

@@ -105,7 +105,7 @@ def test_max_lateness_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.
     lines = '{"body": 1, "id": "own", "max_lateness": "2h"}\n{"body": 2, "id": "shared"}\n'
     answers("add", "orders", "--file", "-", "--max-lateness", "1h", stdin=lines)
     jobs = client.topic("orders").get_many(["one", "own", "shared"])
-    assert [job and job._head.max_lateness_us for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
+    assert [job and job.head.max_lateness_us for job in jobs] == [1000, 7_200_000_000, 3_600_000_000]
 
 
 def test_a_priority_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Client, answers: Answers) -> None:
@@ -120,7 +120,7 @@ def test_a_priority_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Cl
     assert [job.get("priority") for job in popped] == [3, 2, 1, None, None]
     [schedule] = answers("schedule", "put", "orders", "daily", "--every", "1d", "--priority", "2")
     assert schedule["priority"] == 2
-    assert client.schedules.get("orders", "daily")._head.priority == 2
+    assert client.schedules.get("orders", "daily").head.priority == 2
 
 
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:

@@ -93,7 +93,7 @@ def test_invalid_times_raise_nowhere(topic: Any, server: Any, moment: bytes) -> 
         keys.jobs, "a", moment[: FLAGS_AT - 1] + b"\0" + value[FLAGS_AT : HEAD + 2] + moment + value[HEAD + 10 :]
     )
     assert topic.get("a").created is not None
-    assert topic.get("a")._head.max_lateness_us is not None
+    assert topic.get("a").head.max_lateness_us is not None
     assert [job.body for job in topic.list()] == ["tea"]
     topic.pop_many(10)
     server.hset(keys.runs, "a", struct.pack("<II", 1, 0) + moment + moment + b"\0")

@@ -40,7 +40,7 @@ def test_a_field_costs_nothing_where_its_flag_is_off(topic: Any, server: Any, op
     (job,) = topic.list()
     assert job.raw == b"x" * 200
     for name, value in options.items():
-        shown = getattr(job, name) if name != "max_lateness" else timedelta(microseconds=job._head.max_lateness_us)
+        shown = getattr(job, name) if name != "max_lateness" else timedelta(microseconds=job.head.max_lateness_us)
         assert value == (shown.total_seconds() if hasattr(shown, "total_seconds") else shown)
 
 
@@ -67,6 +67,6 @@ def test_headers_come_and_go_and_the_rest_stays(client: TestClient, topic: Any) 
     for headers, priority in (({"a": "b"}, 3), ({}, 1), ({"c": "d"}, None)):
         client.engine.run(settle.set_headers(topic.verbs.keys, job, headers, priority))
         seen = topic.get("a")
-        assert (seen.headers, seen.body, seen._head.ttr_ms, seen._head.max_attempts) == (headers, "tea", 90_000, 3)
-        assert (seen._head.max_lateness_us, seen._head.nonce) == (3_600_000_000, job._head.nonce)
-        assert priority is None or seen._head.priority == priority
+        assert (seen.headers, seen.body, seen.head.ttr_ms, seen.head.max_attempts) == (headers, "tea", 90_000, 3)
+        assert (seen.head.max_lateness_us, seen.head.nonce) == (3_600_000_000, job.head.nonce)
+        assert priority is None or seen.head.priority == priority

@@ -71,7 +71,7 @@ async def test_a_job_settled_in_the_block_stays_settled(adapter: Adapter, topic:
     try:
         async with adapter.inside(job):
             await getattr(topic, verb)(job)
-            assert job._settled
+            assert job.settled
             if then == "raises":
                 raise LookupError
     except LookupError:

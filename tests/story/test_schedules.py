@@ -93,7 +93,7 @@ async def test_a_job_of_a_schedule_comes_before_those_that_were_due_earlier_if_i
 ) -> None:
     await topic.add_many(["a", "b"])
     await schedules.put(topic, "s", "scheduled", every="10s", priority=2)
-    assert (await schedules.get(topic, "s"))._head.priority == 2
+    assert (await schedules.get(topic, "s")).head.priority == 2
     clock.advance("10s")
     await topic.add("soon", priority=1)
     clock.advance("1s")

@@ -263,7 +263,7 @@ async def test_a_job_object_has_the_settling_verbs(
     await topic.add("tea", id="7")
     async with adapter.inside(await topic.pop()) as job:
         await adapter.of(job, verb, **given)
-        assert job._settled
+        assert job.settled
     info = await topic.get("7")
     assert (info and info.state) == state, "leaving the block did nothing more"
     if verb == "bury":

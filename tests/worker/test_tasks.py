@@ -88,7 +88,7 @@ def test_task_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         remind.options(max_lateness="5m", id="u8", headers={"k": "v"}, priority=2).add(7)
         late = client.topic("mail").get("u8")
         assert late is not None
-        assert (late._head.max_lateness_us, late.headers, late.priority) == (300_000_000, {"k": "v"}, 2)
+        assert (late.head.max_lateness_us, late.headers, late.priority) == (300_000_000, {"k": "v"}, 2)
         with pytest.raises(tarry.BadInput, match="priority: 4; it is a whole number from 0"):
             remind.options(priority=4)
         assert client.topic("mail").delete("u8") == "ready"

@@ -232,7 +232,7 @@ def test_an_unknown_tasks_job_that_cannot_be_put_back_is_not_finished(valkey_url
         await client.close()
         settler = Settler(topic, blocking.topic("shop"), Outage())
         await UnknownTasks(settler, None).put_back(job, "charge")
-        assert job._settled
+        assert job.settled
 
     with tarry.Client(valkey_url, namespace=namespace) as blocking:
         asyncio.run(story())
@@ -328,7 +328,7 @@ def test_a_job_that_is_known_at_last_counts_once(world: World) -> None:
 
 def put_back(world: World, job: Any) -> ScriptCall[bool]:
     fault = pack_fault("", "nobody here knows task 'charge' since yesterday; no worker that knows it was seen")
-    late_us = job._popped_us - job._due_us
+    late_us = job.popped_us - job.due_us
     return settle.fail(world.client.topic("shop").verbs.keys, job, b"0", fault, counted=False, unseen_us=late_us)
 
 

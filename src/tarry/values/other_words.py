@@ -196,11 +196,12 @@ class OtherOperator(OtherWord):
 class HidesOtherWords(type):
     """The type of a class with other words. The list of its members leaves them out, and that of what the class makes.
 
-    Lookups of attributes stay as they are.
+    So it does with the names in ``_for_modules``: what tarry's own modules read of a job, and users do not need. Lookups of
+    attributes stay as they are.
     """
 
     def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> HidesOtherWords:
-        if any(isinstance(member, OtherWord) for member in members.values()):
+        if "_for_modules" in members or any(isinstance(member, OtherWord) for member in members.values()):
             members = {"__dir__": _dir_of_instance, **members}
         return super().__new__(cls, name, bases, members)
 
@@ -213,7 +214,15 @@ def _dir_of_instance(instance: object) -> list[str]:
 
 
 def _without_other_words(owner: type, members: Iterable[str]) -> list[str]:
-    return [name for name in members if not isinstance(getattr_static(owner, name, None), OtherWord)]
+    hidden = for_modules(owner)
+    return [
+        name for name in members if name not in hidden and not isinstance(getattr_static(owner, name, None), OtherWord)
+    ]
+
+
+def for_modules(owner: type) -> set[str]:
+    """The names without an underscore that are for tarry's own modules: no part of the interface."""
+    return {name for one in owner.__mro__ for name in vars(one).get("_for_modules", ())}
 
 
 def no_attribute(owner: str, name: str, word: str | None) -> AttributeError:

@@ -129,7 +129,7 @@ def _dump_popped(job: BaseJob[Any]) -> PoppedJob:
 def _dump_job(job: JobInfo[Any]) -> JobShown:
     stored = _stored_fields(job)
     readable = _HEAD_FIELDS.dump(job) if "created" in stored else {}
-    result = Raw(job._result_json) if job._result_json else UNSET
+    result = Raw(job.result_json) if job.result_json else UNSET
     return JobShown(**stored, **readable, **_STATE_FIELDS.dump(job), result=result)
 
 
@@ -144,8 +144,8 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     """The fields of what is carried."""
     fields: dict[str, Any] = {"id": record.id, "topic": record.topic}
     try:
-        fields |= bodies.body_fields(record._encoded)
-        fields["priority"] = record._head.priority
+        fields |= bodies.body_fields(record.encoded)
+        fields["priority"] = record.head.priority
         if headers := record.headers:
             fields["headers"] = headers
             if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):

@@ -100,7 +100,7 @@ class WorkerReports:
 
     def _report(self) -> WorkerReport:
         running = [(consumer, consumer.jobs_begun) for consumer in list(self._consumers)]
-        held = [(job._popped_us, consumer, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
+        held = [(job.popped_us, consumer, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(
             host=socket.gethostname()[:LONGEST_HOST],

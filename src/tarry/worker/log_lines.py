@@ -160,7 +160,7 @@ class Tally:
     def add_taken(self, jobs: Sequence[BaseJob[Any]]) -> None:
         self.taken += len(jobs)
         first = jobs[0]  # the one with the earliest due time
-        late = first._popped_us - first._due_us
+        late = first.popped_us - first.due_us
         if late > self.late_us:
             self.late_us = late
 

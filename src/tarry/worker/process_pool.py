@@ -166,7 +166,7 @@ class ProcessPool:
         return run
 
     def _run(self, job: BaseJob[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
-        request = Request(function, job.topic, job._parts, wants_result)
+        request = Request(function, job.topic, job.parts, wants_result)
         answer: RunResult | None = None
         while answer is None:
             child = self._take(job)
@@ -176,7 +176,7 @@ class ProcessPool:
                 continue  # with another idle child, or with a new one
             finally:
                 self._put_back(job, child)
-        job._settled = job._settled or answer.settled
+        job.settled = job.settled or answer.settled
         if answer.fault_text:
             raise _fault_of(answer)
         with suppress(Exception):  # a user's class may raise anything

@@ -115,7 +115,7 @@ class Renewal:
     def _on_popped(self, jobs: Sequence[BaseJob[Any]]) -> None:
         """Shortens the interval when a job has a shorter TTR of its own."""
         self.on_popped()
-        shortest = min([job._ttr_us for job in jobs]) / SECOND / CHECK_PARTS
+        shortest = min([job.ttr_us for job in jobs]) / SECOND / CHECK_PARTS
         if shortest < self._interval_s:
             self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
             self._wake.set()
@@ -150,10 +150,10 @@ class Renewal:
         for consumer in self._consumers:
             old: list[BaseJob[Any]] = []
             for job in list(consumer.running):  # list() is atomic: the event loop changes it meanwhile
-                ttr = job._ttr_us / SECOND
+                ttr = job.ttr_us / SECOND
                 since = seen[job] = self._renewed.get(job, now)
                 shortest = min(shortest, ttr / CHECK_PARTS)
-                if now - since >= ttr / RENEW_PARTS and not job._settled:
+                if now - since >= ttr / RENEW_PARTS and not job.settled:
                     old.append(job)
             timed_out_running = consumer.overruns  # lost for their functions, and renewed as long as these run
             old = [job for job in old if job in consumer.running and (not job.lost or job in timed_out_running)]
@@ -183,7 +183,7 @@ class Renewal:
             self._client.engine.run(consumer.blocking.verbs.settle(TOUCH, jobs, ttr=None, counted=False))
         except StaleReceipt as fault:
             refused = set(fault.reasons)
-            gone = [job for job in jobs if job.id in refused and job in consumer.running and not job._settled]
+            gone = [job for job in jobs if job.id in refused and job in consumer.running and not job.settled]
             cancelled = {job for job in gone if self._is_cancelled(consumer, job)}
             for job in gone:
                 job.lost = True

@@ -79,12 +79,12 @@ class JobRunner:
             send(self.connection, Started())
             result = entry.call(job)
             refuse_unfinished(result)
-            return RunResult(job._settled, _pickled(result) if request.wants_result else b"")
+            return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
         except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
             text = "".join(traceback.format_exception_only(fault)).strip()
             cause = fault.__cause__ if isinstance(fault, (Bury, Retry, Snooze)) else fault
             trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()
-            return RunResult(job is not None and job._settled, b"", portable(fault), text, trace)
+            return RunResult(job is not None and job.settled, b"", portable(fault), text, trace)
 
     def _find(self, function: ProcessFunction) -> Entry:
         """Imports the function's module, whose decorators register it."""

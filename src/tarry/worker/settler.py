@@ -42,13 +42,13 @@ async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: 
         return await topic.finish_many(jobs)
     await topic.engine.run(topic.verbs.settle(FINISH, jobs, results=results))
     for job in jobs:
-        job._settled = True
+        job.settled = True
     return None
 
 
 def _handlers_limit(job: Job, target: Target) -> int | UnsetType | None:
     """The attempts that the handler allows, if the job says nothing itself."""
-    own = given_max_attempts(job._head.max_attempts)
+    own = given_max_attempts(job.head.max_attempts)
     decided = precedence.decide(MAX_ATTEMPTS, {"job": own, "handler": target.max_attempts})
     return target.max_attempts if decided.level == "handler" else UNSET
 
@@ -152,7 +152,7 @@ class Settler:
         if not jobs:
             return
         try:
-            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job._due_us for job in jobs]))
+            await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job.due_us for job in jobs]))
         except StaleReceipt as fault:
             log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:
@@ -160,7 +160,7 @@ class Settler:
 
     async def give_back(self, jobs: Sequence[Job]) -> None:
         """Releases jobs at once, without counting the attempt."""
-        jobs = [job for job in jobs if not job._settled]
+        jobs = [job for job in jobs if not job.settled]
         if not jobs:
             return  # no request without a job: the server may be unusable
         try:
@@ -174,7 +174,7 @@ class Settler:
 
     async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
         """Settles a failed job by its verdict. Returns whether the job is dead."""
-        if job._settled:
+        if job.settled:
             return self._raised_after_settling(job, fault)
         limit = _handlers_limit(job, target)
         return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
@@ -193,7 +193,7 @@ class Settler:
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
         """Decides on a job that failed, and settles it from the thread in which it ran. Returns what ``failed`` returns."""
-        if job._settled:
+        if job.settled:
             return self._raised_after_settling(job, fault)
         limit = _handlers_limit(job, target)
         verdict = decide(target.retry, job, fault, random.random(), limit)
@@ -224,11 +224,11 @@ class Settler:
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         fault = pack_fault(reason, verdict.note)
-        unseen_us = None if verdict.seen else job._popped_us - job._due_us
+        unseen_us = None if verdict.seen else job.popped_us - job.due_us
         return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, unseen_us)
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
-        job._settled = True
+        job.settled = True
         log_lines.log_failed(job, verdict, fault, dead=dead)
         self.tally.dead += dead
         self.tally.retried += not dead

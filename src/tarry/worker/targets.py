@@ -78,7 +78,7 @@ def drop_when_late(
         raise Bury("too late")  # lua/topic/bury.lua counts this reason
 
     def chosen(job: BaseJob[Any]) -> Callable[[Any], Any]:
-        own_us = job._head.max_lateness_us
+        own_us = job.head.max_lateness_us
         own = None if own_us is None else as_timedelta(own_us)
         most: timedelta = decide(MAX_LATENESS, {"job": own, "handler": max_lateness}).value
         return call if job.lateness <= most else on_too_late or bury
@@ -164,7 +164,7 @@ def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Conta
             if job in overruns:
                 raise TimeoutError(text) from fault
             raise
-        if job in overruns and not job._settled:
+        if job in overruns and not job.settled:
             raise TimeoutError(text)
         return result
 

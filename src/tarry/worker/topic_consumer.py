@@ -214,9 +214,9 @@ class TopicConsumer:
 
     def _take(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> None:
         if self.only_target is not None and not self.only_target.is_async:
-            jobs = [Job(job._parts, self.blocking) for job in jobs]
+            jobs = [Job(job.parts, self.blocking) for job in jobs]
         self._in_hand.jobs_came(loop.time())
-        self._server_ahead_us = jobs[0]._popped_us - monotonic() * SECOND
+        self._server_ahead_us = jobs[0].popped_us - monotonic() * SECOND
         self.active.pop(self, None)
         self.active[self] = None
         self.running.update(dict.fromkeys(jobs))
@@ -310,7 +310,7 @@ class TopicConsumer:
                 self._start_in_thread(job, target)
 
     def _check_waiting_later(self) -> None:
-        ttr_s = min(job._ttr_us for job in self._waiting) / SECOND
+        ttr_s = min(job.ttr_us for job in self._waiting) / SECOND
         pause = min(in_hand.LONGEST_WAIT_S, ttr_s / in_hand.TTR_PARTS)
         last = self._waiting[-1]
         self._wait_check = asyncio.get_running_loop().call_later(pause, self._check_waiting, last)
@@ -335,7 +335,7 @@ class TopicConsumer:
             if isinstance(fault, KeyboardInterrupt):
                 raise
         else:
-            if not job._settled:
+            if not job.settled:
                 if result is not None or target.keep_finished is not None:
                     self.settler.note_result(job, target, result)
                 self.settler.done.append(job)
@@ -347,7 +347,7 @@ class TopicConsumer:
             self._threads = ThreadPool(self.topic.name, self.slots, self.thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
-            job = Job(job._parts, self.blocking)
+            job = Job(job.parts, self.blocking)
         self.running[job] = self._threads
         self._threads.run(job, self._noting_result(target), self.busy)
         if target.timeout_s is not None and target.process is None:
@@ -377,14 +377,14 @@ class TopicConsumer:
         try:
             if fault is not None:
                 self._failed(job, self.target_of(job), fault)
-            elif not job._settled:
+            elif not job.settled:
                 self.settler.done.append(job)
         finally:
             self._job_ended(job, self.only_target or self.target_of(job))
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
         """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
-        if job in self.running and not job._settled and not job.lost:
+        if job in self.running and not job.settled and not job.lost:
             assert target.timeout_s is not None
             self.overruns[job] = monotonic()
             job.lost = True  # a function that looks at it can stop
@@ -396,7 +396,7 @@ class TopicConsumer:
         self._started_at.pop(job, None)
         self.settler.results.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
-        if job.lost or (target.settles and job._settled):
+        if job.lost or (target.settles and job.settled):
             return
         stopped = stopped or (isinstance(fault, asyncio.CancelledError) and target.process is not None)
         if stopped or isinstance(fault, KeyboardInterrupt):
@@ -417,14 +417,14 @@ class TopicConsumer:
 
     def _job_ended(self, job: BaseJob[Any], target: Target) -> None:
         self.running.pop(job, None)
-        spent_s = (monotonic() * SECOND + self._server_ahead_us - job._popped_us) / SECOND
+        spent_s = (monotonic() * SECOND + self._server_ahead_us - job.popped_us) / SECOND
         if spent_s > self.longest.now.get(target.name, 0.0):
             self.longest.now[target.name] = spent_s
         self.busy -= 1
         self._in_hand.ended += 1
         if self._started_at:
             began = self._started_at.pop(job, None)
-            if began is not None and not job._settled:
+            if began is not None and not job.settled:
                 log_lines.log_done(job, perf_counter() - began)
         if self._waiting:
             self._start_waiting()
@@ -465,7 +465,7 @@ class TopicConsumer:
         """Called when the server refused the renewal: logs it, and stops runs that were cancelled, and those of handlers
         registered with ``cancel_when_lost``."""
         for job in jobs:
-            if job in self.running and not job._settled:
+            if job in self.running and not job.settled:
                 self.overruns.pop(job, None)
                 target = self.target_of(job)
                 if job in cancelled:

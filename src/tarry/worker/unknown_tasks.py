@@ -62,10 +62,10 @@ class UnknownTasks:
             await self._put_back(job, task, await self._settler.read(job))
         except TarryError as fault:
             self._settler.unsettled(fault)
-        job._settled = True  # it is not done, whatever came of it
+        job.settled = True  # it is not done, whatever came of it
 
     async def _put_back(self, job: BaseJob[Any], task: str, before: JobInfo[Any] | None) -> None:
-        since, seen = _parse_note(before) or (job._popped_us, None)
+        since, seen = _parse_note(before) or (job.popped_us, None)
         if (worker := await self._knows(task)) is not None:
             seen = (f"{worker.host} (process {worker.pid})", _us(worker.now))
         last = NOBODY_SEEN if seen is None else f"last seen in {seen[0]}"
@@ -73,14 +73,14 @@ class UnknownTasks:
         at = "" if seen is None else f" at {as_datetime(seen[1]).isoformat()}"
         note = f"{NOBODY_KNOWS} {task!r} since {as_datetime(since).isoformat()}; {last}{at}"
         reason, error = (before and before.reason) or "", (before and before.error) or ""
-        unknown_us = job._popped_us - max(since, seen[1] if seen else 0)
+        unknown_us = job.popped_us - max(since, seen[1] if seen else 0)
         if self._die_after_us is not None and unknown_us >= self._die_after_us:
             death = f"nobody has known task {task!r} for {as_text(self._die_after_us)}; {last}"
             verdict = Verdict(None, True, death, f"{reason}\n{error}".strip("\n"), note=note)
             fault = BodyError(death)
         else:
             longest = LONGEST_PAUSE_US if worker is None else LONGEST_WHILE_KNOWN_US
-            pause = min(max(job._popped_us - since, FIRST_PAUSE_US), longest)
+            pause = min(max(job.popped_us - since, FIRST_PAUSE_US), longest)
             verdict = Verdict(pause, False, reason, error, seen=False, note=note)
             fault = BodyError(note)
         await self._settler.apply(job, verdict, fault)

@@ -55,10 +55,10 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        if not self._settled:
+        if not self.settled:
             try:
                 await self._topic.engine.run(job_verbs.settle.outcome_of(self._topic.verbs, self, fault))
-                self._settled = True
+                self.settled = True
             except StaleReceipt:
                 if fault is None:
                     raise

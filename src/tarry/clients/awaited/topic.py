@@ -464,7 +464,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         await self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
-                job._settled = True
+                job.settled = True
 
 
 def jobs_of(topic: AsyncTopic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:

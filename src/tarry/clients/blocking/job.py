@@ -51,10 +51,10 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        if not self._settled:
+        if not self.settled:
             try:
                 self._topic.engine.run(job_verbs.settle.outcome_of(self._topic.verbs, self, fault))
-                self._settled = True
+                self.settled = True
             except StaleReceipt:
                 if fault is None:
                     raise

@@ -463,7 +463,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self.engine.run(self.verbs.settle(verb, jobs, *args, **options))
         for job in jobs:
             if isinstance(job, BaseJob):
-                job._settled = True
+                job.settled = True
 
 
 def jobs_of(topic: Topic[T], taken: PoppedAt, raws: Sequence[RawJob]) -> list[Job[T]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from tarry.errors import BadInput, BodyError, NoResult
 from tarry.values.durations import as_datetime, as_timedelta
+from tarry.values.other_words import HidesOtherWords
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
@@ -82,8 +83,10 @@ class Added(Struct, frozen=True):
     due: datetime
 
 
-class StoredJob(Generic[T]):
+class StoredJob(Generic[T], metaclass=HidesOtherWords):
     """The common fields of popped jobs and of the results of ``get`` and ``list``."""
+
+    _for_modules: ClassVar[tuple[str, ...]] = ("encoded", "head")
 
     __slots__ = ("_codec", "_parsed_head", "_value", "id", "topic")
 
@@ -95,7 +98,7 @@ class StoredJob(Generic[T]):
         self._parsed_head: contents.JobContents | None = None
 
     @property
-    def _head(self) -> contents.JobContents:
+    def head(self) -> contents.JobContents:
         """The parsed head of the stored record."""
         if self._parsed_head is None:
             self._parsed_head = records.unpack_head(self._value)
@@ -104,32 +107,32 @@ class StoredJob(Generic[T]):
     @property
     def body(self) -> T:
         """The body, decoded now. Raises ``BodyError`` when it is not of the topic's type."""
-        return self._codec.decode(*self._encoded)
+        return self._codec.decode(*self.encoded)
 
     @property
-    def _encoded(self) -> tuple[bytes, int]:
+    def encoded(self) -> tuple[bytes, int]:
         """The body's bytes as they are stored, and the flag that says whether they are JSON or plain bytes."""
         return records.body_of(self._value)
 
     @property
     def raw(self) -> bytes:
         """The body's bytes as they are stored."""
-        return self._encoded[0]
+        return self.encoded[0]
 
     @property
     def headers(self) -> dict[str, str]:
         """The map of strings given to ``add``. Raises ``BodyError`` if it is damaged; the body may still be readable."""
-        return records.unpack_headers(self._head.headers)
+        return records.unpack_headers(self.head.headers)
 
     @property
     def priority(self) -> int:
         """Of the due jobs of a topic, those with the highest are handed out first: 0 (the default) to 3."""
-        return self._head.priority
+        return self.head.priority
 
     @property
     def created(self) -> datetime:
         """When it was added, by the server's clock."""
-        return as_datetime(self._head.created)
+        return as_datetime(self.head.created)
 
 
 PoppedFields = tuple[bytes, contents.Record, int, int, int]
@@ -148,23 +151,24 @@ class BaseJob(StoredJob[T]):
 
     attempt: int
     lost: bool
-    __slots__ = ("_due_us", "_entered", "_popped_us", "_settled", "_ttr_us", "attempt", "lost", "receipt")
+    _for_modules = ("due_us", "parts", "popped_us", "settled", "ttr_us")
+    __slots__ = ("_entered", "attempt", "due_us", "lost", "popped_us", "receipt", "settled", "ttr_us")
 
     def __init__(self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: PoppedFields):
-        id, value, self.attempt, self._due_us, self._ttr_us = raw
+        id, value, self.attempt, self.due_us, self.ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
-        self._settled = self._entered = self.lost = False
-        self._popped_us = now
+        self.settled = self._entered = self.lost = False
+        self.popped_us = now
 
     @property
-    def _parts(self) -> JobParts:
-        # ``of`` makes the same job of them, for another client or in another process
-        return self.receipt, self._popped_us, (self.id.encode(), self._value, self.attempt, self._due_us, self._ttr_us)
+    def parts(self) -> JobParts:
+        """What makes the same job for another client, or in another process."""
+        return self.receipt, self.popped_us, (self.id.encode(), self._value, self.attempt, self.due_us, self.ttr_us)
 
     def _enter(self) -> None:
         # the first block settles it; a second would do its work for a job that may be another consumer's by then
-        if self._settled:
+        if self.settled:
             raise BadInput(
                 f"job {self.id}: it is settled; a `with` is for a job that is still yours. Pop the next one."
             )
@@ -175,17 +179,17 @@ class BaseJob(StoredJob[T]):
     @property
     def due(self) -> datetime:
         """When it was due, by the server's clock."""
-        return as_datetime(self._due_us)
+        return as_datetime(self.due_us)
 
     @property
     def lateness(self) -> timedelta:
         """How long after its due time it was handed out. Never negative."""
-        return as_timedelta(self._popped_us - self._due_us)
+        return as_timedelta(self.popped_us - self.due_us)
 
     @property
     def ttr(self) -> timedelta:
         """Time to run: how long the reservation lasts unless it is touched."""
-        return as_timedelta(self._ttr_us)
+        return as_timedelta(self.ttr_us)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} of {self.topic}, attempt {self.attempt}>"
@@ -195,17 +199,18 @@ class _Stored(Protocol):
     """A stored job: a popped one, one that was read, or that of a schedule."""
 
     @property
-    def _head(self) -> contents.JobContents: ...
+    def head(self) -> contents.JobContents: ...
 
 
 def head_of(job: _Stored) -> contents.JobContents:
     """The parsed head of its stored record, for programs."""
-    return job._head
+    return job.head
 
 
 class JobInfo(StoredJob[T]):
     """A job as it is now, read without a reservation."""
 
+    _for_modules = ("result_json",)
     __slots__ = ("_failed", "_history", "_run_record", "_since", "state")
 
     def __init__(
@@ -259,7 +264,7 @@ class JobInfo(StoredJob[T]):
         return result_of(self)
 
     @property
-    def _result_json(self) -> bytes:
+    def result_json(self) -> bytes:
         """The result as it is stored: JSON, or nothing."""
         return self._history.result if self._history else b""
 
@@ -269,13 +274,13 @@ class JobInfo(StoredJob[T]):
         return self._history.not_kept or None if self._history else None
 
     @property
-    def _encoded(self) -> tuple[bytes, int]:
+    def encoded(self) -> tuple[bytes, int]:
         """As it is stored. A finished job is kept without a body that is too large: then it raises ``BodyError``."""
         if self._history and self._history.left_out:
             raise BodyError(
                 f"body: it has {self._history.left_out} bytes; a finished job is kept without so large a body."
             )
-        return super()._encoded
+        return super().encoded
 
     @property
     def retrying(self) -> bool:
@@ -297,7 +302,7 @@ class JobInfo(StoredJob[T]):
     @property
     def max_attempts(self) -> int | None:
         """Its own limit; ``None`` if the topic's applies, or there is none."""
-        own = self._head.max_attempts
+        own = self.head.max_attempts
         return own if 0 < own < contents.NO_LIMIT else None
 
     @property
@@ -310,7 +315,7 @@ class JobInfo(StoredJob[T]):
     @property
     def ttr(self) -> timedelta | None:
         """Its own time to run; ``None`` if the consumer's or the topic's applies."""
-        return timedelta(milliseconds=self._head.ttr_ms) if self._head.ttr_ms else None
+        return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
 
     @property
     def receipt(self) -> int | None:
@@ -365,10 +370,10 @@ def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any
         raise NoResult(f"Job {job.id} {why}", id=job.id, reason="dead" if dead else "unfinished", state=job.state)
     if job.result_not_kept is not None:
         raise not_kept(job, job.result_not_kept)
-    if not job._result_json:
+    if not job.result_json:
         return None
     try:
-        return msgspec.json.decode(job._result_json, type=kind)
+        return msgspec.json.decode(job.result_json, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
         raise not_kept(job, f"it does not decode: {fault}") from None
 

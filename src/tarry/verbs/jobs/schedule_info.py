@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
+from tarry.values.other_words import HidesOtherWords
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
@@ -22,7 +23,7 @@ _UNSENT = bytes(7)
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(metaclass=HidesOtherWords):
     """A schedule as it is now.
 
     ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
@@ -31,6 +32,7 @@ class Schedule:
     ``damaged``: what is stored cannot be read, or only by a newer tarry; put it again, or delete it.
     """
 
+    _for_modules = ("encoded", "head")
     topic: str
     id: str
     every: timedelta | None
@@ -81,37 +83,37 @@ class Schedule:
     @property
     def priority(self) -> int:
         """The priority of its jobs."""
-        return self._head.priority
+        return self.head.priority
 
     @property
     def max_lateness(self) -> timedelta | None:
         """The maximum lateness of its jobs; ``None``: the topic's."""
-        return None if self._head.max_lateness_us is None else as_timedelta(self._head.max_lateness_us)
+        return None if self.head.max_lateness_us is None else as_timedelta(self.head.max_lateness_us)
 
     @property
     def body(self) -> Any:
         """The body of its jobs, decoded now. Raises ``BodyError``."""
-        return self._codec.decode(*self._encoded)
+        return self._codec.decode(*self.encoded)
 
     @property
-    def _encoded(self) -> tuple[bytes, int]:
+    def encoded(self) -> tuple[bytes, int]:
         """The body of its jobs as it is stored, and the flag that says what it is."""
         return records.body_of(self._record)
 
     @property
     def raw(self) -> bytes:
         """The body of its jobs as it is stored."""
-        return self._encoded[0]
+        return self.encoded[0]
 
     @property
-    def _head(self) -> contents.JobContents:
+    def head(self) -> contents.JobContents:
         """The options of its jobs."""
         return records.unpack_head(self._record)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
-        return records.unpack_headers(self._head.headers)
+        return records.unpack_headers(self.head.headers)
 
 
 class Timing(Struct, frozen=True):

@@ -190,7 +190,7 @@ class TopicSettings:
         """How many attempts a job of this topic has: by itself, by its handler (``UNSET``: it does not say), or as it was last handed out."""
         own: int | UnsetType | None = UNSET
         with suppress(BodyError):
-            own = given_max_attempts(job._head.max_attempts)
+            own = given_max_attempts(job.head.max_attempts)
         topics = self.max_attempts if job.effective_max_attempts is None else job.effective_max_attempts
         given: dict[Level, Any] = {"job": own, "handler": handlers, "topic": topics}
         limit: int | None = decide(MAX_ATTEMPTS, given).value

@@ -106,7 +106,7 @@ def _dump(now: Schedule) -> ScheduleShown:
 def _of_jobs(now: Schedule) -> dict[str, Any]:
     """The options of the schedule's jobs; empty where they cannot be read."""
     try:
-        head = now._head
+        head = now.head
     except BodyError:
         return {}
     fields: dict[str, Any] = {}
