@@ -190,11 +190,19 @@ def test_keys_that_are_not_text_are_refused_at_any_depth(make: Make, body: Any) 
 
 
 def test_a_body_that_is_nested_too_deeply_is_refused(make: Make) -> None:
-    body: Any = {"a": None}
-    for _ in range(900):
-        body = {"a": body}
-    with make() as client, pytest.raises(tarry.BadInput, match="nested too deeply"):
-        client.topic("depth").add(body)
+    """By the encoder, or by what looks at the values after it: Pythons differ in which gives up first, and some take the first ones."""
+    refused = set[int]()
+    with make() as client:
+        for levels in (800, 850, 900, 1_000, 1_500, 20_000):
+            body: Any = {"a": None}
+            for _ in range(levels):
+                body = {"a": body}
+            try:
+                client.topic("depth").add(body)
+            except tarry.BadInput as fault:
+                assert "nested too deeply" in str(fault)  # noqa: PT017  # it need not be refused
+                refused.add(levels)
+    assert refused >= {1_000, 1_500, 20_000}
 
 
 def test_what_says_the_same_as_text_is_accepted(make: Make) -> None:

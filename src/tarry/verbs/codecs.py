@@ -27,6 +27,7 @@ _INEXACT = frozenset((set, frozenset, Decimal, datetime))
 """Types whose values JSON returns as others; also ``date``, ``UUID``, ``Enum`` and the like, which are text that says all they say."""
 _EXACT = frozenset((str, int, bool, type(None)))
 """Types whose values JSON returns as they were."""
+_TOO_DEEP = "body: it is nested too deeply; give a flatter one, or a type= to the topic."
 _encode_with_text_keys = msgspec.json.Encoder(order="deterministic").encode
 """Raises ``TypeError`` for a dict with other keys than text, because it sorts them. Nothing else finds one as fast, at any depth."""
 
@@ -71,13 +72,15 @@ class BodyCodec(Generic[T]):
         else:
             try:
                 raw = self._codec.encode(body)
-            except (TypeError, ValueError, RecursionError) as fault:
+            except RecursionError as fault:
+                raise BadInput(_TOO_DEEP) from fault
+            except (TypeError, ValueError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
         if not is_dict or not (_EXACT.issuperset(map(type, value.values())) and {*map(type, value)} <= _TEXT):
             try:
                 self._refuse_inexact(body, raw, flag)
             except RecursionError as fault:
-                raise BadInput("body: it is nested too deeply; give a flatter one, or a type= to the topic.") from fault
+                raise BadInput(_TOO_DEEP) from fault
         if len(raw) > self.limit:
             raise BadInput(
                 f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
