@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test test-changed check test-long test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,10 @@ check: venv ## the inner loop: lint, mypy, the library on the embedded server
 
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,4) --again -m long
+
+# make test-oldest END=redis
+test-oldest: packages venv ## the oldest version of each dependency: tests of what it is used for (tests/names/test_version_ranges.py); END= one
+	@$(BIN)/python -m pytest --durations 0 -m long tests/names/test_version_ranges.py $(if $(END),-k "[$(END)]")
 
 # make test-steady ROUNDS=3 WHOLE=6
 test-steady: packages venv ## is the suite ever red for nothing? the racy tests 20 times on a busy machine; ROUNDS=, WHOLE= runs of make test

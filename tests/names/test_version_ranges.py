@@ -1,11 +1,13 @@
-"""The ranges of the dependencies whose insides are used: the tests run on their newest end, and in `make test-long` the most telling ones
-on the oldest. What changes most often, the server's inside, is looked at in each run, by name.
+"""The ranges of the dependencies: the tests run on their newest end, and in `make test-oldest` and `make test-long` the most telling ones
+on the oldest: of those whose insides are used for each by itself, then of all together. What changes most often, the server's inside, is
+looked at in each run, by name. The rows of `.github/workflows/ci.yml` are these.
 
 The oldest versions are installed beside, into ``build/oldest``; only the first run needs a package index.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -32,6 +34,7 @@ class Range(NamedTuple):
     more: tuple[str, ...] = ()
 
 
+OF_CELERY = ("kombu==5.3.4", "vine==5.1.0", "click==8.1.8")
 SERVER = ("raw_inputs", "inside_uvicorn", "pipelines", "connections", "upgrade_offers")
 RANGES = [
     Range(("uvicorn", "httptools"), tuple(f"tests/service/test_{one}.py" for one in SERVER)),
@@ -42,10 +45,12 @@ RANGES = [
     Range(("httpx",), ("tests/service/test_http_clients.py", "tests/clients")),
     Range(("kazoo",), ("tests/locks",)),
     Range(("typer",), ("tests/programs/test_cli.py", "tests/programs/test_cli_help.py"), ("click==8.1.8",)),
-    Range(("celery",), ("tests/frameworks/test_celery.py",), ("kombu==5.3.4", "vine==5.1.0", "click==8.1.8")),
+    Range(("celery",), ("tests/frameworks/test_celery.py",), OF_CELERY),
 ]
 """By what knows their insides: tests/names/test_foreign_insides.py, and for uvicorn tests/service/test_inside_uvicorn.py."""
 BESIDE = "OLDEST_VERSIONS"
+OF_NEWER = ("-p", "no:platformdirs", "-W", "ignore:_pytest.python.CallSpec2")
+"""The newest platformdirs has a plugin for pytest, the oldest has none; that of the oldest anyio is older than the newest pytest."""
 INSIDES_OF_UVICORN = {
     "HttpToolsProtocol": OF_THE_CONNECTION,
     "RequestResponseCycle": OF_A_CYCLE,
@@ -82,10 +87,29 @@ def oldest(names: tuple[str, ...]) -> dict[str, str]:
     return {name: bounds(name)[">="] for name in names}
 
 
+EVERY = Range(
+    tuple(name for name in requirements() if ">=" in bounds(name)),
+    (
+        "tests/names/test_foreign_insides.py", "tests/connections", "tests/embedded", "tests/schedules", "tests/story/test_pop.py",
+        "tests/service/test_api.py", "tests/service/test_metrics.py", "tests/dashboard/test_access.py", "tests/dashboard/test_lists.py",
+        "tests/dashboard/test_served.py", "tests/programs/test_cli.py", "tests/programs/test_cli_help.py", "tests/programs/test_cli_top.py",
+        "tests/programs/test_extras.py", "tests/programs/test_otel.py",
+    ),
+    (*OF_CELERY, "commonmark", "deprecated", "wrapt", "opentelemetry-sdk==1.25.0", "opentelemetry-semantic-conventions==0.46b0"),
+)  # fmt: skip
+"""What somebody gets who asks for the oldest of all."""
+ENDS = {one.names[0]: one for one in RANGES} | {"every": EVERY}
+
+
+def test_every_dependency_has_an_oldest_version() -> None:
+    """But tarry itself, which `standard` names, and the time zones of Windows."""
+    assert requirements().keys() - {*EVERY.names} == {"tarry", "tzdata"}
+
+
 @pytest.mark.parametrize("name", [name for one in RANGES for name in one.names])
 def test_the_newest_end_is_installed(name: str) -> None:
     """The next version, beyond the bound, is to be looked at first."""
-    if name in os.environ.get(BESIDE, ""):
+    if name in json.loads(os.environ.get(BESIDE, "{}")):
         return  # this is the run of the test below
     installed, beyond = Version(importlib.metadata.version(name)), Version(bounds(name)["<"])
     assert installed < beyond
@@ -99,7 +123,8 @@ def test_the_newest_end_is_installed(name: str) -> None:
 def installed_oldest(names: tuple[str, ...], more: tuple[str, ...] = ()) -> Path:
     """The folder with the oldest versions of these."""
     wanted = [*(f"{name}=={version}" for name, version in oldest(names).items()), *more]
-    folder = ROOT / "build" / "oldest" / "-".join((*wanted, f"{sys.version_info[1]}"))
+    told = " ".join((*wanted, f"{sys.version_info[1]}"))
+    folder = ROOT / "build" / "oldest" / hashlib.sha256(told.encode()).hexdigest()[:16]
     if not (folder / "complete").exists():
         pip = [
             sys.executable,
@@ -124,7 +149,7 @@ def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tupl
     environment |= {"PYTHONPATH": str(folder), BESIDE: json.dumps(oldest(names))}
     here = Path(__file__).relative_to(ROOT)
     told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow and not otherserver and not long", here, *tests],
+        [sys.executable, "-m", "pytest", *OF_NEWER, "-p", "no:cacheprovider", "-m", "not slow and not otherserver and not long", here, *tests],
         check=False, capture_output=True, text=True, cwd=ROOT, timeout=900, env=environment,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
@@ -149,9 +174,9 @@ def test_the_oldest_server_has_each_name_that_is_used() -> None:
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.hangs_after(600)
-@pytest.mark.parametrize("one", RANGES, ids=lambda one: one.names[0])
-def test_the_oldest_end_passes_the_same_tests(one: Range) -> None:
-    run_on_the_oldest(*one)
+@pytest.mark.parametrize("end", ENDS)
+def test_the_oldest_end_passes_the_same_tests(end: str) -> None:
+    run_on_the_oldest(*ENDS[end])
 
 
 def test_the_oldest_end_runs_there() -> None:

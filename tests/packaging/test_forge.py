@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from doc_pages import ROOT
+from names.test_version_ranges import ENDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
@@ -19,7 +20,10 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 def test_a_workflow_runs_targets_that_are_there(workflow: Path) -> None:
     jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
     commands = [step["run"] for job in jobs for step in job.get("steps", ()) if "run" in step]
-    used = {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
+    made = [
+        re.sub(r'\S+=("[^"]*"|\$\{\{.*?\}\}|\S*)', "", command) for command in commands if command.startswith("make ")
+    ]
+    used = {target for command in made for target in command.split()[1:]}
     assert used
     assert used <= TARGETS
 
@@ -41,6 +45,11 @@ def test_every_python_that_the_package_names_is_tried() -> None:
     tried = set(re.findall(r'"(3\.\d+)"', text)) | set(re.findall(r"python:(3\.\d+)-", text))
     named = set(re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text()))
     assert tried == named
+
+
+def test_the_oldest_version_of_each_dependency_is_tried() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    assert jobs["oldest"]["strategy"]["matrix"]["end"] == [*ENDS]
 
 
 def test_hooks_and_the_devcontainer_use_what_is_there() -> None:
