@@ -12,6 +12,11 @@ Python. A test starts those with ``start``, and has the pid; with ``start_progra
 by its file.
 
 ``warm_python`` is the same for `python -m`, `python -c` and scripts: it has imported pytest, and what a user's program imports of tarry.
+
+Run:  a test takes the fixture ``tarry_command``; tests/programs/test_warm.py shows that none of its processes is left.
+Give: words, environment and folder: ``run(words, stdin, environment, folder)``, ``start(words, out, environment, folder)``.
+Get:  ``run`` answers as ``subprocess.run`` does, ``start`` a process with ``pid``, ``wait``, ``terminate``, ``kill`` as ``Popen`` has them.
+Add:  what else each call imports is imported in ``_import_commands``, for Python in ``_import_for_programs``.
 """
 
 from __future__ import annotations

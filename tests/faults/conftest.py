@@ -1,4 +1,18 @@
-"""Fixtures of the fault tests: a topic, a connection that can be cut, and a second one that cannot."""
+"""Fixtures of the fault tests: a topic, a connection that can be cut, and a second one that cannot.
+
+Run:  ``.venv/bin/python -m pytest tests/faults``; ``-k finish`` for one verb.
+Give: a test takes ``make_client(kind, proxy.url())`` for a client of either kind (any_client.py), and arms the line before a verb:
+      ``proxy.arm(LOST)`` (proxy.py lists the faults). For processes and servers that stop: ``server``, ``running``.
+Get:  ``direct`` looks from the side, by the same imaginary clock, over a line that never breaks; ``at`` is the topic by real time.
+      ``proxy.struck`` counts the commands that met their fault.
+Add:  a verb is a generator with ``@verb`` in scenarios_of_jobs.py (with a receipt) or scenarios_by_id.py. What stands before its
+      ``yield`` goes over a sound line, the first script after it meets the fault, and what follows checks what came of it.
+      It runs with each fault and each kind of client: test_replays.py.
+      A fault of the line is a constant of proxy.py, in CUTS or SILENT, in DONE if the server does what it was asked, and a branch of
+      ``Proxy._carry``.
+      A cancellation is tried at every suspension by ``cancelled_at`` (cancellation.py); the watch with killed and frozen consumers
+      is simulation.py: its faults are methods of ``WatchSimulation``, and ``RandomMoves`` draws them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """A model of a topic: places and a clock. The real topic is compared with it, step by step.
 
 A job is in one place; its state is that place and the clock. Times are microseconds.
+
+Run:  ``.venv/bin/python -m pytest tests/model -m "not long"`` plays the same games each time; ``MODEL_GAMES=5000 … -m long`` new ones.
+Give: a rule of ``Game`` (test_model.py) does the same to the real topic and to ``Topic``, and asserts that both answer alike.
+Get:  after each rule both are compared by ``both_tell_the_same``; a failure is the shortest list of rules that shows it.
+Add:  a verb is a method of ``Topic`` with ``@by_the_table("verb")``, which fails for a step that the life cycle does not have, and a
+      rule of ``Game``. What a topic shows anew is compared in ``both_tell_the_same``.
 """
 
 from __future__ import annotations
