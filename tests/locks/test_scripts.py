@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any
 
 import pytest
 
 import tarry
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.connections.embedded.server_process import ServerProcess
-from tarry.core.scripts import Script
 from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
 from tarry.verbs.guarded import guarded_scripts
 from tarry.verbs.locks import lock_scripts
 
-BOUND = {
-    value.name: value
-    for module in (lock_scripts, guarded_scripts)
-    for value in vars(module).values()
-    if isinstance(value, Script)
-}
+BOUND = scripts_of(lock_scripts, guarded_scripts)
 PARTS = {"locks": LOCK_PARTS, "guarded": GUARDED_PARTS}
-NAMES = sorted(
-    f"{folder}/{path.name.removesuffix('.lua')}"
-    for folder in PARTS
-    for path in files("tarry").joinpath("lua", folder).iterdir()
-)
+NAMES = names_in(*PARTS)
 
 
 def test_every_script_has_a_verb() -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
 
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.clients.testing import Clock, TestClient
-from tarry.core.scripts import Script
 from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, keys_of_parts
 from tarry.verbs.schedules import definitions
 from tarry.verbs.schedules import fire as occurrences
 
-BOUND = {
-    value.name: value
-    for module in (occurrences, definitions)
-    for value in vars(module).values()
-    if isinstance(value, Script)
-}
-NAMES = sorted(
-    "schedules/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "schedules").iterdir()
-)
+BOUND = scripts_of(occurrences, definitions)
+NAMES = names_in("schedules")
 
 
 def test_every_script_has_a_verb() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import (
@@ -29,11 +30,8 @@ from tarry.values.keys import (
 )
 from tarry.verbs.jobs import add, by_id, holders, pop, settings, settle, throughput, views
 
-MODULES = (add, pop, settle, holders, by_id, views, settings, throughput)
-VALUES = [value for module in MODULES for value in vars(module).values()]
-SCRIPTS = [value.script if isinstance(value, settle.SettleVerb) else value for value in VALUES]
-BOUND = {script.name: script for script in SCRIPTS if isinstance(script, Script)}
-NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
+BOUND = scripts_of(add, pop, settle, holders, by_id, views, settings, throughput)
+NAMES = names_in("topic")
 EVERY = pytest.mark.parametrize("name", NAMES)
 OF_SEVERAL_TOPICS = "topic/look"
 

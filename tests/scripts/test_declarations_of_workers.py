@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
 
-from tarry.core.scripts import Script
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.values.keys import HOLDER_PARTS, WORKER_PARTS
 from tarry.verbs import liveness, workers
 
-BOUND = {value.name: value for of in (workers, liveness) for value in vars(of).values() if isinstance(value, Script)}
+BOUND = scripts_of(workers, liveness)
 OF_ONE_HOLDER = {(command, "channels") for command in ("PUBLISH", "DEL", "RPUSH", "PEXPIRE", "EXISTS")}
 """A holder's channel, and the list of that name. The script itself finds out whose; it is in the slot of the keys."""
 KEYS = {"workers": WORKER_PARTS, "holders": HOLDER_PARTS}
-NAMES = sorted(
-    f"{folder}/{path.name.removesuffix('.lua')}"
-    for folder in KEYS
-    for path in files("tarry").joinpath("lua", folder).iterdir()
-)
+NAMES = names_in(*KEYS)
 
 
 def test_every_script_has_a_verb() -> None:

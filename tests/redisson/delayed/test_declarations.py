@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
 import pytest
 
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.redisson.delayed import elements, offers, stats, transfer
 from tarry.verbs.redisson.delayed import queue_migration as migration
 
-BOUND = {
-    value.name: value
-    for module in (offers, elements, transfer, migration, stats)
-    for value in vars(module).values()
-    if isinstance(value, Script)
-}
-NAMES = sorted(
-    "redisson/delayed/" + path.name.removesuffix(".lua")
-    for path in files("tarry").joinpath("lua/redisson/delayed").iterdir()
-)
+BOUND = scripts_of(offers, elements, transfer, migration, stats)
+NAMES = names_in("redisson/delayed")
 
 
 def test_every_script_has_a_verb() -> None:

@@ -7,20 +7,12 @@ from importlib.resources import files
 
 import pytest
 
-from tarry.core.scripts import Script
+from scripts.bound_scripts import names_in, scripts_of
 from tarry.values.keys import MAP_PARTS
 from tarry.verbs.redisson.mapcache import eviction, load, native_layout, redisson_layout
 
-BOUND = {
-    value.name: value
-    for module in (redisson_layout, native_layout, eviction, load)
-    for value in vars(module).values()
-    if isinstance(value, Script)
-}
-NAMES = sorted(
-    "redisson/mapcache/" + path.name.removesuffix(".lua")
-    for path in files("tarry").joinpath("lua/redisson/mapcache").iterdir()
-)
+BOUND = scripts_of(redisson_layout, native_layout, eviction, load)
+NAMES = names_in("redisson/mapcache")
 GIVEN = {"set", "seats", "channel"}  # a part's own name for a key that it was given
 
 
