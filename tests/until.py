@@ -1,9 +1,10 @@
-"""Waits for a condition, without a guess at how long it takes."""
+"""Waits for a condition, without a guess at how long it takes; and one condition: whether a process is there."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -24,3 +25,11 @@ def until(is_so: Callable[[], T], what: str = "it") -> T:
             pytest.fail(f"{what}: not within {LONGEST_S} s")
         time.sleep(min(0.001 + waited_s / 20, MOST_S))
     return found
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not: it has ended, and its parent need only ask."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it ended before, or during, the read
+        return False

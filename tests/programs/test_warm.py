@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from until import until
+from until import is_alive, until
 from warm import WarmTarry
 from warm_call import call
 
@@ -15,13 +15,6 @@ with open(sys.argv[1], "w") as file:
     print(os.getpid(), flush=True, file=file)
     threading.Event().wait()
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:  # also in the moment in which it goes
-        return False
 
 
 def test_a_caller_that_ends_before_it_has_the_pid_takes_its_call_along(

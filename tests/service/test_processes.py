@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from service.test_process import Process, Start, start
-from until import LONGEST_S, until
+from until import LONGEST_S, is_alive, until
 
 pytestmark = pytest.mark.slow
 __all__ = ["start"]
@@ -129,7 +129,7 @@ def test_a_second_signal_ends_every_process_at_once(start: Start) -> None:
     until(lambda: "tarry: draining." in running.output)
     running.child.send_signal(signal.SIGTERM)
     assert running.ended() == 0
-    assert not any(_lives(pid) for pid in children)
+    assert not any(map(is_alive, children))
 
 
 def test_the_processes_end_with_their_parent(start: Start) -> None:
@@ -137,7 +137,7 @@ def test_the_processes_end_with_their_parent(start: Start) -> None:
     until(lambda: len(serving(running)) == 2)
     children = children_of(running)
     running.child.kill()
-    until(lambda: not any(_lives(pid) for pid in children))
+    until(lambda: not any(map(is_alive, children)))
     with pytest.raises(httpx.ConnectError):
         one_request(running.url)
 
@@ -156,18 +156,11 @@ def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one(
     (left,) = tmp_path.glob("tarry-metrics-*")
     children = children_of(killed)
     killed.child.kill()
-    until(lambda: not any(_lives(pid) for pid in children))
+    until(lambda: not any(map(is_alive, children)))
     start_two("next")
     assert not left.exists()
     start_two("beside")
     assert len(list(tmp_path.glob("tarry-metrics-*"))) == 2, "that of a living one stays"
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_scrape_of_any_process_counts_the_requests_of_all(start: Start) -> None:

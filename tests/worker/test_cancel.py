@@ -13,7 +13,7 @@ import pytest
 
 import tarry
 from tarry.clients.config import server_verbs
-from until import until
+from until import is_alive, until
 from worker import process_app
 
 TTR = "500ms"
@@ -123,19 +123,12 @@ def test_the_process_of_a_function_is_killed(
     pids = [int(words[1]) for words in begun()]
     assert orders.delete_many(["0", "1", "2", "3"], running=True).count("reserved") >= 2
     for pid in pids:
-        until(lambda pid=pid: not alive(pid), "its process is gone")  # type: ignore[misc]
+        until(lambda pid=pid: not is_alive(pid), "its process is gone")  # type: ignore[misc]
     until(lambda: was_logged(caplog, "was cancelled: its process is killed"), "the log says so")
     orders.add({"diary": str(diary)}, id="after")
     until(lambda: orders.stats().finished == 1, "the worker goes on")
     assert len(begun()) == 3
     assert orders.check().ok
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it ended before, or during, the read
-        return False
 
 
 def test_a_plain_delete_lets_the_run_go_on(

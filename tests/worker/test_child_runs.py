@@ -15,21 +15,13 @@ import pytest
 import tarry
 from tarry.worker.process_pool import ChildProcess
 from tarry.worker.worker import override
-from until import LONGEST_S, until
+from until import LONGEST_S, is_alive, until
 from warm import WarmTarry
 from worker import process_app, stamped_app, stamped_functions
 from worker.process_app import Order
 
 pytestmark = pytest.mark.slow
 APP = Path(process_app.__file__)
-
-
-def is_alive(pid: int) -> bool:
-    """A zombie is not: its parent was told."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture
