@@ -285,7 +285,7 @@ def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
     valkey_url: str, namespace: str, client: tarry.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = tarry.Worker("garden", url=valkey_url, namespace=namespace)
-    monkeypatch.setattr(stamped_functions.registry, "_parent", None)
+    monkeypatch.setattr(stamped_functions.registry.registered, "parent", None)
     worker.include(stamped_functions.registry)
     stamped_functions.greet.add("eve")
     asyncio.run(worker.run_until_idle())

@@ -163,7 +163,7 @@ class BaseJob(StoredJob[T]):
 
     @property
     def parts(self) -> JobParts:
-        """What makes the same job for another client, or in another process."""
+        """The values that make the same job for another client, or in another process."""
         return self.receipt, self.popped_us, (self.id.encode(), self._value, self.attempt, self.due_us, self.ttr_us)
 
     def _enter(self) -> None:
