@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
+from faults.failing_once import BUG, failing_once
 from tarry.clients.awaited import wait_connections as awaited
 from tarry.clients.awaited.background_loop import BackgroundLoop
 from tarry.clients.awaited.concurrency import Background as AsyncBackground
@@ -33,20 +34,7 @@ from tarry.worker.outage import Outage
 from tarry.worker.task_schedules import ScheduleDeclarer
 from until import until
 
-BUG = "a bug of the driver"
 KEYS = (b"tarry:{a}:wake",)
-
-
-def failing_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    calls: list[None] = []
-
-    def call(*given: Any, **named: Any) -> Any:
-        calls.append(None)
-        if len(calls) == 1:
-            raise TypeError(BUG)
-        return function(*given, **named)
-
-    return call
 
 
 def test_waits_end_when_a_tracking_connection_fails(

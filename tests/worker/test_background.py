@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tarry
+from faults.failing_once import BUG, failing_once
 from tarry.connections import background
 from tarry.core.patience import RetryDelay
 from tarry.worker import settler
@@ -22,22 +23,7 @@ from tarry.worker.parent import Child, Parent
 from tarry.worker.topic_consumer import TopicConsumer
 from until import until
 
-BUG = "a bug of tarry"
 Cli = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def failing_once(function: Callable[..., Any], seen: Callable[[], object] = lambda: None) -> Callable[..., Any]:
-    """The function, which fails at its first call. ``seen`` is called at the second."""
-    calls: list[None] = []
-
-    def call(*given: Any, **named: Any) -> Any:
-        calls.append(None)
-        if len(calls) == 1:
-            raise TypeError(BUG)
-        seen()
-        return function(*given, **named)
-
-    return call
 
 
 @pytest.fixture
