@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import tarry
-from locks.conftest import redis_client, zookeeper_client
+from locks.conftest import proxy, redis_client, zookeeper_client
 from locks.lock_users import LockUsers
+
+__all__ = ["proxy"]
 
 GUARDS = ("none", "redis", pytest.param("zookeeper", marks=pytest.mark.slow), "everyone")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-import servers
 from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
@@ -17,14 +16,6 @@ from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import ServerUnfit
 from until import until
 from zookeepers import ZooKeeper
-
-
-@pytest.fixture
-def proxy(valkey_url: str) -> Iterator[Proxy]:
-    with servers.short_folder() as folder:
-        proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
-        yield proxy
-        proxy.close()
 
 
 @pytest.fixture(params=["script", "plain"])

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+import servers
 import tarry
+from faults.proxy import Proxy
 from locks.holder_process import HolderProcess
 from locks.lock_users import LockUsers
 from zookeepers import ZooKeeper
@@ -26,6 +28,15 @@ def lock_users(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Lock
     made = LockUsers(request.param, redis_client(valkey_url))
     yield made
     made.close()
+
+
+@pytest.fixture
+def proxy(valkey_url: str) -> Iterator[Proxy]:
+    """A line to the Redis of the locks that breaks."""
+    with servers.short_folder() as folder:
+        proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
+        yield proxy
+        proxy.close()
 
 
 def zookeeper_client(hosts: str) -> Callable[..., Any]:

@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-import servers
 from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
 from locks.holder_process import HolderProcess
@@ -22,14 +21,6 @@ from tarry.connections import clock, sentinels
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import LockLost, Unavailable
 from until import LONGEST_S, until
-
-
-@pytest.fixture
-def proxy(valkey_url: str) -> Iterator[Proxy]:
-    with servers.short_folder() as folder:
-        proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
-        yield proxy
-        proxy.close()
 
 
 @pytest.mark.slow
