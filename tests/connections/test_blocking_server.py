@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 import servers
 from tarry.connections.blocking import Server
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.embedded.server_process import ServerProcess
 
 PING = ((b"PING",),)
-
-
-@pytest.fixture
-def running() -> Iterator[ServerProcess]:
-    """A Valkey of this test alone."""
-    with servers.server(servers.valkey_binary()) as server:
-        yield server
 
 
 def test_close_closes_the_connections_without_a_timeout_too(running: ServerProcess) -> None:

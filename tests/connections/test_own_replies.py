@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import servers
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import RequestConnection
 from tarry.connections.blocking import Server as BlockingServer
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import ConnectionLost, Fault
-
-
-@pytest.fixture
-def running() -> Iterator[ServerProcess]:
-    """A Valkey of this test alone."""
-    with servers.server(servers.valkey_binary()) as server:
-        yield server
 
 
 @pytest.mark.slow

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
-import pytest
-
-import servers
 from tarry.connections.awaited import Server
 from tarry.connections.blocking import Server as BlockingServer
 from tarry.connections.embedded.server_process import ServerProcess
@@ -16,13 +12,6 @@ from tarry.errors import Unavailable
 
 PING = ((b"PING",),)
 BLOCKS = ((b"BLPOP", b"list", b"0"),)
-
-
-@pytest.fixture
-def running() -> Iterator[ServerProcess]:
-    """A Valkey of this test alone."""
-    with servers.server(servers.valkey_binary()) as server:
-        yield server
 
 
 def client_ids(running: ServerProcess) -> list[bytes]:
