@@ -1,9 +1,11 @@
-"""tests/README.md has a row for each folder, with its servers and its cost, and names machinery that documents itself."""
+"""tests/README.md has a row for each folder, with its servers and its cost, and names machinery that documents itself; and no two folders
+build the same."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 
 from doc_pages import ROOT
 
@@ -13,6 +15,7 @@ FOLDERS, TOOLS = (
     for part in (TESTS / "README.md").read_text(encoding="utf-8").split("The machinery")
 )
 FILE = re.compile(r"(?<![\w/.])((?:[a-z_]+/)*[a-z_]+\.(?:py|toml|json|txt|md))\b")
+LINES = 4
 
 
 def docstring(tool: str) -> str:
@@ -54,3 +57,17 @@ def test_the_files_that_tools_name_exist() -> None:
         for tool, file in named
         if not any((at / file).exists() for at in ((TESTS / tool).parent, TESTS, ROOT))
     ] == []
+
+
+def test_what_two_folders_build_is_built_once() -> None:
+    """Fixtures, helpers and classes with a body of four lines or more whose code is the same, whatever they are called."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for file in TESTS.rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                if body and (node.end_lineno or 0) - body[0].lineno + 1 >= LINES:
+                    code = "\n".join(map(ast.unparse, body))
+                    places[code].append(f"{file.relative_to(TESTS).as_posix()}:{node.lineno} {node.name}")
+    twice = [names for names in places.values() if len({name.partition("/")[0] for name in names}) > 1]
+    assert twice == [], "one folder has it, or a file of tests; the other imports it"
