@@ -3,8 +3,9 @@
 Run:  ``.venv/bin/python -m pytest tests/story``; ``-k "not async"`` for the blocking client alone.
 Give: ``async def test_…(adapter, topic, clock)``: it awaits the verbs of ``topic``, also where the client blocks, and moves time with
       ``clock.advance("10m")``. adapters.py says what else an adapter can do.
-Get:  it runs on the blocking and on the awaited client; in a file of OVER_HTTP also as clients of a service. ``written()`` is all
-      that lies on the server in its namespace, byte for byte. In the end the topic's own ``check`` finds nothing.
+Get:  it runs on the awaited and on the blocking client, on the latter mostly in ``make test-long``; in a file of OVER_HTTP also as a client of
+      a service. ``written()`` is all that lies on the server in its namespace, byte for byte. In the end the topic's own ``check``
+      finds nothing.
 Add:  a client is a class of adapters.py and a name in ``pytest_generate_tests``. A file whose values come back from a service as
       something else is named in OVER_HTTP. Every verb is once in test_adapters.py, and repeated in test_replays.py.
 """
