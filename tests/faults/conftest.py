@@ -7,7 +7,7 @@ Get:  ``direct`` looks from the side, by the same imaginary clock, over a line t
       ``proxy.struck`` counts the commands that met their fault.
 Add:  a verb is a generator with ``@verb`` in scenarios_of_jobs.py (with a receipt) or scenarios_by_id.py. What stands before its
       ``yield`` goes over a sound line, the first script after it meets the fault, and what follows checks what came of it.
-      It runs with each fault and each kind of client: test_replays.py.
+      It runs with each fault and each kind of client: test_cut_connections.py.
       A fault of the line is a constant of proxy.py, in CUTS or SILENT, in DONE if the server does what it was asked, and a branch of
       ``Proxy._carry``.
       A cancellation is tried at every suspension by ``cancelled_at`` (cancellation.py); the watch with killed and frozen consumers
