@@ -20,6 +20,7 @@ import pytest
 from celery import Celery, signals
 from celery.exceptions import TaskRevokedError
 from kombu import Exchange, Queue, binding
+from kombu.exceptions import OperationalError
 from redis import Redis
 
 import rabbitmqs
@@ -463,7 +464,9 @@ def test_a_result_backend_that_is_away_refuses_a_task_unless_it_ignores_its_resu
     if installed:
         tarry.celery.install(app, redis.url, namespace=name)
     app.send_task("shop.close", [7], countdown=3600, ignore_result=True)
-    with pytest.raises(RuntimeError, match="Celery result store"):
+    with pytest.raises(
+        (RuntimeError, OperationalError), match=r"Celery result store|Connection refused"
+    ):  # 5.4: the latter
         app.send_task("shop.close", [7], countdown=3600)
     app.close()
 

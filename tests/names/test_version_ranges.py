@@ -32,6 +32,7 @@ class Range(NamedTuple):
     names: tuple[str, ...]
     tests: tuple[str, ...]
     more: tuple[str, ...] = ()
+    marks: str = "not slow and not otherserver and not long"
 
 
 OF_CELERY = ("kombu==5.3.4", "vine==5.1.0", "click==8.1.8")
@@ -45,7 +46,7 @@ RANGES = [
     Range(("httpx",), ("tests/service/test_http_clients.py", "tests/clients")),
     Range(("kazoo",), ("tests/locks",)),
     Range(("typer",), ("tests/programs/test_cli.py", "tests/programs/test_cli_help.py"), ("click==8.1.8",)),
-    Range(("celery",), ("tests/frameworks/test_celery.py",), OF_CELERY),
+    Range(("celery",), ("tests/frameworks/test_celery.py",), OF_CELERY, "not long"),
 ]
 """By what knows their insides: tests/names/test_foreign_insides.py, and for uvicorn tests/service/test_inside_uvicorn.py."""
 BESIDE = "OLDEST_VERSIONS"
@@ -92,7 +93,7 @@ EVERY = Range(
     (
         "tests/names/test_foreign_insides.py", "tests/connections", "tests/embedded", "tests/schedules", "tests/story/test_pop.py",
         "tests/service/test_api.py", "tests/service/test_metrics.py", "tests/dashboard/test_access.py", "tests/dashboard/test_lists.py",
-        "tests/dashboard/test_served.py", "tests/programs/test_cli.py", "tests/programs/test_cli_help.py", "tests/programs/test_cli_top.py",
+        "tests/programs/test_cli.py", "tests/programs/test_cli_help.py", "tests/programs/test_cli_top.py",
         "tests/programs/test_extras.py", "tests/programs/test_otel.py",
     ),
     (*OF_CELERY, "commonmark", "deprecated", "wrapt", "opentelemetry-sdk==1.25.0", "opentelemetry-semantic-conventions==0.46b0"),
@@ -143,16 +144,17 @@ def installed_oldest(names: tuple[str, ...], more: tuple[str, ...] = ()) -> Path
     return folder
 
 
-def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tuple[str, ...]) -> None:
+def run_on_the_oldest(names: tuple[str, ...], tests: tuple[str, ...], more: tuple[str, ...], marks: str) -> None:
     folder = installed_oldest(names, more)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST") and name != "CI"}
     environment |= {"PYTHONPATH": str(folder), BESIDE: json.dumps(oldest(names))}
     here = Path(__file__).relative_to(ROOT)
     told = subprocess.run(
-        [sys.executable, "-m", "pytest", *OF_NEWER, "-p", "no:cacheprovider", "-m", "not slow and not otherserver and not long", here, *tests],
+        [sys.executable, "-m", "pytest", *OF_NEWER, "-vv", "-p", "no:cacheprovider", "-m", marks, here, *tests],
         check=False, capture_output=True, text=True, cwd=ROOT, timeout=900, env=environment,
     )  # fmt: skip
     assert told.returncode == 0, told.stdout + told.stderr
+    assert not [one for one in tests if f"\n{one}" not in told.stdout], f"none of these has run\n{told.stdout}"
 
 
 @pytest.mark.slow
