@@ -58,6 +58,7 @@ async def blocking_queues(world: Environment, delayed: Any, ready: Any) -> None:
     another = f"{world.name} more:{{{world.name}}}"
     await world.client.delayed_queue(another, codec="string").offer("there", "20ms")
     assert await ready.poll_from_any(another, wait=LONGEST_S) == "there"
+    assert await ready.poll_from_any_with_name(another) is None
     heard: list[str] = []
     subscription = await ready.subscribe(world.function(heard.append))
     await delayed.offer_many(["c", "d"], "20ms")
