@@ -4,7 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
-# Tests run in several processes, each with servers of its own: three per core, because many tests wait; those of make check wait
+# Tests run in several processes, each with servers of its own: five per core, because many tests wait; those of make check wait
 # less. A file stays in one process.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = --numprocesses $$(($(1) * $(CORES))) --dist loadfile --no-loadscope-reorder
@@ -40,7 +40,7 @@ demo: $(STAMP)-demo ## a thousand unpaid orders, two workers, one of them killed
 serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
-SUITE = $(BIN)/python -m pytest $(call SIDE_BY_SIDE,3) --again $(call BESIDE,lint types) -m "not long"
+SUITE = $(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again $(call BESIDE,lint types) -m "not long"
 
 test: packages venv ## everything: lint, types, the whole suite on every server
 	@$(SUITE)
@@ -54,7 +54,7 @@ check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
 test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,3) --again -m long
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again -m long
 
 # make test-oldest END=redis
 test-oldest: packages venv ## the oldest version of each dependency: tests of what it is used for (tests/names/test_version_ranges.py); END= one
