@@ -10,7 +10,7 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -30,17 +30,21 @@ OF_PYTHON = {"_asdict", "_make", "_replace"}
 """What a named tuple has, and users spell."""
 
 
-def nodes_of(app: str) -> Iterator[ast.AST]:
+@cache
+def nodes_of(app: str) -> list[ast.AST]:
     files = [SRC / app] if app.endswith(".py") else sorted((SRC / app).rglob("*.py"))
-    for file in files:
-        yield from ast.walk(ast.parse(file.read_text("utf-8")))
+    return [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
 
 
-def imports(app: str) -> Iterator[tuple[str, str]]:
+@cache
+def imports(app: str) -> set[tuple[str, str]]:
     """The modules of tarry that an app imports from, and the names."""
-    for node in nodes_of(app):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tarry":
-            yield from ((str(node.module), alias.name) for alias in node.names)
+    return {
+        (node.module, alias.name)
+        for node in nodes_of(app)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "tarry"
+        for alias in node.names
+    }
 
 
 def test_an_app_imports_public_names_the_wire_serving_and_internal() -> None:
@@ -64,7 +68,7 @@ def test_internal_has_few_names() -> None:
 
 def test_each_name_of_internal_has_a_reason_and_two_apps() -> None:
     source = inspect.getsource(internal)
-    apps = {name: {app for app in APPS if ("tarry.internal", name) in set(imports(app))} for name in internal.__all__}
+    apps = {name: {app for app in APPS if ("tarry.internal", name) in imports(app)} for name in internal.__all__}
     assert {name: sorted(found) for name, found in apps.items() if len(found) < 2} == {}
     assert [name for name in internal.__all__ if not re.search(rf'^    "{name}",  # \w', source, re.M)] == []
 
