@@ -1,23 +1,30 @@
-"""Draws faults at random from a recorded seed: ``python -m mutants.draw > tests/mutants/drawn.toml`` (in ``tests``).
+"""Draws faults at random from a seed that is written down: in ``tests``, ``python -m mutants.draw --seed 7 >> mutants/drawn.toml``.
 
 Our own and small, for mutmut and cosmic-ray know no Lua, keep no list that outlives a change of the code, and choose no
-tests. A place is drawn from all of tarry's Python and Lua, each as likely as any other; a fault is one of
+tests. A place is drawn from all of tarry's Python and Lua that is written, each as likely as any other: in a made module,
+`make lint` notices any fault. `--since` draws from young lines alone, `--both` from text that another revision has, too. A
+fault is one of
 
     < ↔ <=   > ↔ >=   == ↔ !=   and ↔ or   + ↔ -   a number one larger   True ↔ False   not x → x   a call left out
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import random
 import re
+import subprocess
+import tomllib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-SEED, MANY = 20261122, 100
+LIST = Path(__file__).with_name("drawn.toml")
 SOURCE = Path(__file__).parents[2] / "src" / "tarry"
+MADE = "# Made from "
 COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -94,14 +101,13 @@ def _is_text(node: ast.BinOp) -> bool:
                for side in (node.left, node.right))  # fmt: skip
 
 
-def drawn(source: Path = SOURCE) -> Iterator[tuple[str, str, str]]:
-    """File, whole lines that stand there once, and the same with the fault."""
+def drawn(seed: int, since: str, both: str) -> Iterator[dict[str, str]]:
+    """File, whole lines that stand there once, and the same with the fault; in an order that the seed gives."""
     places = []
-    for path in sorted([*source.rglob("*.py"), *source.rglob("*.lua")]):
-        text = path.read_text(encoding="utf-8")
-        found = in_lua(text) if path.suffix == ".lua" else in_python(text)
-        places += [(path, fault) for fault in found]
-    for path, fault in random.Random(SEED).sample(places, MANY):
+    for path in sorted([*SOURCE.rglob("*.py"), *SOURCE.rglob("*.lua")]):
+        if not (text := path.read_text(encoding="utf-8")).startswith(MADE):
+            places += [(path, fault) for fault in (in_lua(text) if path.suffix == ".lua" else in_python(text))]
+    for path, fault in random.Random(seed).sample(places, len(places)):
         raw = path.read_text(encoding="utf-8")
         whole = raw.encode() if path.suffix == ".py" else None  # ast counts bytes
         at, to = fault.at, fault.to
@@ -111,14 +117,33 @@ def drawn(source: Path = SOURCE) -> Iterator[tuple[str, str, str]]:
         while raw.count(raw[begin:end]) > 1:
             begin = raw.rfind("\n", 0, begin - 1) + 1
         old = raw[begin:end]
-        yield str(path.relative_to(source)), old, raw[begin:at] + fault.text + raw[to:end]
+        file, line = str(path.relative_to(SOURCE)), 1 + raw.count("\n", 0, at)
+        if since and _git("blame", f"--since={since}", f"-L{line},+1", file).startswith("^"):  # it is older
+            continue
+        if not both or _git("show", f"{both}:./{file}").count(old) == 1:
+            yield {"file": file, "old": old, "new": raw[begin:at] + fault.text + raw[to:end]}
+
+
+def _git(*words: str) -> str:
+    """What git says; nothing of a file that it does not have."""
+    return subprocess.run(["git", *words], cwd=SOURCE, capture_output=True, text=True, check=False).stdout
 
 
 def main() -> None:
-    print(f"# Drawn by mutants/draw.py with the seed {SEED}; as data, so that the list stays when the code changes.")
-    for number, (file, old, new) in enumerate(drawn(), 1):
-        print(f"\n[drawn-{number:03}]\nfile = {json.dumps(file)}")
-        print(f"old = {json.dumps(old, ensure_ascii=False)}\nnew = {json.dumps(new, ensure_ascii=False)}")
+    asked = argparse.ArgumentParser(prog="python -m mutants.draw")
+    asked.add_argument("--seed", type=int, required=True)
+    asked.add_argument("--many", type=int, default=20)
+    asked.add_argument("--since", default="", help="a date and a time: draw from lines that were written later")
+    asked.add_argument("--both", default="", help="a revision: draw what stands there, too, and once")
+    given = asked.parse_args()
+    listed = tomllib.loads(LIST.read_text("utf-8"))
+    known = [(fault["file"], fault["old"], fault["new"]) for fault in listed.values()]
+    fresh = (one for one in drawn(given.seed, given.since, given.both) if tuple(one.values()) not in known)
+    age = f" from lines younger than {given.since}" if given.since else ""
+    print(f"\n# Drawn{age} with the seed {given.seed}.")
+    for number, fault in enumerate(islice(fresh, given.many), len(listed) + 1):
+        print(f"\n[drawn-{number:03}]")
+        print("\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fault.items()))
 
 
 if __name__ == "__main__":
