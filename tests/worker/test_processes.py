@@ -75,17 +75,6 @@ def test_a_second_signal_skips_the_grace_period(client: tarry.Client, start_work
     assert orders.stats().ready == 1
 
 
-def test_long_handlers_keep_their_jobs_beyond_the_ttr(client: tarry.Client, start_worker: Hire) -> None:
-    orders = client.topic("orders")
-    orders.add_many(ids(3))
-    worker = start_worker("stuck", ttr="300ms")
-    until(lambda: len(worker.taken()) == 3, "all taken")
-    first = min(job.reserved_until for job in orders.list("reserved") if job.reserved_until)
-    until(lambda: orders.stats().now > first and len(orders.list("reserved")) == 3, "the first TTR is over")
-    assert len(worker.taken()) == 3
-    assert orders.stats().timed_out == 0
-
-
 def test_a_worker_survives_an_outage_of_its_server(
     own_server: Callable[..., ServerProcess], start_worker: Hire, namespace: str
 ) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tarry
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.worker import renewal
 from tarry.worker.renewal import Renewal
 from until import until
 
@@ -29,12 +34,54 @@ def work(url: str, namespace: str, prepare: Callable[[tarry.Worker], None], body
         return found.stats()
 
 
-def until_the_first_reservation_is_over(client: tarry.Client, also: Callable[[], object] = lambda: True) -> None:
-    """Blocks its thread, on purpose, until the server's clock says so."""
-    [job] = client.topic("n").list("reserved")
-    first = job.reserved_until
-    assert first is not None
-    until(lambda: client.topic("n").stats().now > first and also(), "the end of the reservation")
+class LongRun:
+    """A worker whose jobs end, and are renewed, by one imaginary clock: a busy machine loses none."""
+
+    ttr = timedelta(milliseconds=60)
+
+    def __init__(self, url: str, namespace: str, clock: Clock) -> None:
+        self.url, self.namespace, self.clock = url, namespace, clock
+        self.client = TestClient(url, clock, namespace=namespace)
+        self.topic = self.client.topic("n")
+        self.checks = 0
+
+    def run(self, handler: Callable[[Any], Any], **options: Any) -> tarry.Stats:
+        """Works until nothing is due; answers what the topic is then."""
+        client = TestAsyncClient(self.url, self.clock, namespace=self.namespace)
+        worker = tarry.Worker(client=client, **options)
+        worker.on("n", concurrency=3)(handler)
+        asyncio.run(worker.run_until_idle())
+        assert self.topic.check().ok
+        return self.topic.stats()
+
+    def pass_the_ttr(self) -> None:
+        """Blocks its thread, on purpose. The renewal looks in between, and nobody waits for it longer than that."""
+        for _ in range(2):
+            self.until_checked()
+            self.clock.advance(self.ttr * 2 / 3)
+        self.until_checked()
+
+    def until_checked(self) -> None:
+        """The check that runs now may have begun before."""
+        enough = self.checks + 2
+        until(lambda: self.checks >= enough, "two checks")
+
+
+@pytest.fixture
+def long_run(
+    valkey_url: str, namespace: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LongRun]:
+    made = LongRun(valkey_url, namespace, clock)
+    renew = Renewal._renew_due
+
+    def noted(self: Renewal, now: float) -> None:
+        renew(self, now)
+        made.checks += 1
+
+    monkeypatch.setattr(Renewal, "_renew_due", noted)
+    monkeypatch.setattr(renewal, "time", SimpleNamespace(monotonic=clock.seconds))
+    yield made
+    made.client.close()
 
 
 def blocking_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -44,22 +91,22 @@ def blocking_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_logged(
-    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
+    long_run: LongRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[int] = []
 
-    def prepare(worker: tarry.Worker) -> None:
-        @worker.on("n")
-        async def careless(job: tarry.AsyncJob[Any]) -> None:
-            seen.append(job.attempt)
-            until_the_first_reservation_is_over(client, lambda: blocking_lines(caplog))
-            assert not job.lost
+    async def careless(job: tarry.AsyncJob[Any]) -> None:
+        seen.append(job.attempt)
+        if job.attempt == 1:
+            long_run.pass_the_ttr()
+        assert not job.lost
 
-    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, warn_blocked_after="100ms")
+    long_run.topic.add("x", id="7")
+    stats = long_run.run(careless, ttr=long_run.ttr, warn_blocked_after="30ms")
     assert (seen, stats.finished, stats.timed_out, stats.refused) == ([1], 1, 0, 0)
     told = blocking_lines(caplog)
     assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
-    assert "until_the_first_reservation_is_over(client, " in told[0], "the stack says where"
+    assert "long_run.pass_the_ttr()" in told[0], "the stack says where"
     assert told[1].startswith("✓ careless (n/7 attempt 1) blocked the event loop for ")
     assert len(told) == 2
 
@@ -87,29 +134,26 @@ def test_a_logged_stack_starts_at_the_handler(
     assert "asyncio" not in told
 
 
-def test_a_sync_handler_keeps_its_job_beyond_the_ttr(valkey_url: str, namespace: str, client: tarry.Client) -> None:
-    def prepare(worker: tarry.Worker) -> None:
-        @worker.on("n")
-        def slow(job: tarry.Job[Any]) -> None:
-            until_the_first_reservation_is_over(client)
+@pytest.mark.parametrize("own_ttr", [False, True], ids=["the worker's TTR", "their own"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_long_handlers_keep_their_jobs_beyond_the_ttr(long_run: LongRun, plain: bool, own_ttr: bool) -> None:
+    begun: list[int] = []
 
-    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
-    assert (stats.finished, stats.timed_out) == (1, 0)
+    def handle(job: tarry.Job[Any]) -> None:
+        begun.append(job.attempt)
+        until(lambda: len(begun) >= 3, "all are taken")
+        if job.id == "0" and job.attempt == 1:
+            long_run.pass_the_ttr()
+            ended.set()
+        ended.wait()
 
+    async def awaited(job: Any) -> None:
+        await asyncio.to_thread(handle, job)
 
-def test_jobs_with_a_short_ttr_of_their_own_are_renewed_too(
-    valkey_url: str, namespace: str, client: tarry.Client
-) -> None:
-    worker = tarry.Worker(url=valkey_url, namespace=namespace, ttr="10h")
-    client.topic("n").add("x", ttr=TTR)
-
-    @worker.on("n")
-    async def careless(job: tarry.AsyncJob[Any]) -> None:
-        until_the_first_reservation_is_over(client)
-
-    asyncio.run(worker.run_until_idle())
-    stats = client.topic("n").stats()
-    assert (stats.finished, stats.timed_out) == (1, 0)
+    ended = threading.Event()
+    long_run.topic.add_many([tarry.NewJob("x", id=f"{n}", ttr=long_run.ttr if own_ttr else None) for n in range(3)])
+    stats = long_run.run(handle if plain else awaited, ttr="10h" if own_ttr else long_run.ttr)
+    assert (begun, stats.finished, stats.timed_out) == ([1, 1, 1], 3, 0)
 
 
 def test_jobs_far_from_their_ttr_are_not_renewed(
