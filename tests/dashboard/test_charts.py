@@ -155,6 +155,8 @@ def test_a_sufficient_rate_leaves_no_job_waiting() -> None:
 def test_a_lateness_bucket_maps_to_a_row() -> None:
     assert [row_of(bucket) for bucket in (0, 38, 39)] == [0, 0, 1], "the last ends at 1022 µs"
     assert row_of(200) == len(EDGES_S)
+    begins = [bucket for bucket in range(1, 200) if row_of(bucket) > row_of(bucket - 1)]
+    assert begins == [39, 46, 53, 59, 66, 72, 79, 86, 93, 99, 103, 112, 118, 126, 137, 145], "after 1 ms, 3 ms, … 1 day"
 
 
 def test_heat_map_shades_follow_the_counts() -> None:
