@@ -13,7 +13,7 @@ import servers
 import tarry
 from faults.proxy import Proxy
 from tarry.connections.embedded.server_process import ServerProcess
-from tarry.errors import TarryError
+from tarry.errors import TarryError, Unavailable
 from tarry.worker import task_schedules
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.task_schedules import ScheduleDeclarer
@@ -127,6 +127,16 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: boo
 
     asyncio.run(story())
     assert sorted(done) == [1, 2, 3, 4, 5]
+
+
+def test_an_outage_ends_with_the_next_answer_to_anyone(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage()
+    failed, other = ServerHealth(outage), ServerHealth(outage)
+    failed.failed(Unavailable("No answer."))
+    failed.idle()
+    other.succeeded()
+    assert not outage.ongoing
+    assert caplog.messages == ["✗ No answer. Waiting for it.", "✓ The server answers again."]
 
 
 def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
