@@ -207,6 +207,12 @@ def test_the_reason_of_a_retried_job_is_its_exception(play: Play) -> None:
     assert "raise raises(job)" in str(job.error)
 
 
+def test_the_log_says_when_a_failed_job_runs_again(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    play.topic.add("tea", id="7", max_attempts=2)
+    play.run(lambda job: ValueError("broken"), retry=0)
+    assert "↻ n/7 attempt 1 failed: ValueError: broken; again in 0s" in caplog.messages
+
+
 def test_a_custom_back_off_is_used(play: Play) -> None:
     play.topic.add("tea")
     mine = tarry.BackOff(first="10s", factor=3, longest="1m", jitter=0)
