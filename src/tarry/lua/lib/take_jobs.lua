@@ -44,9 +44,10 @@ if n > 0 then
     local id, at, value, run, is_usual = ids[i], found[2 * i] + 0, values[i], known[i], false
     if may_be_usual and not run and value and #value >= USUAL_SIZE then
       local top, flags = byte(value, FLAGS_AT - 1, FLAGS_AT)
-      is_usual = flags < HAS_HEADERS and top < BEYOND_2112
+      is_usual = flags < HAS_HEADERS and top < BEYOND_2112 and now - at <= usual_max_lateness
     end
     local time, could_come, answered = usual_ttr, places_since, at
+    if limits then could_come = math.max(could_come, limits.time_of(handed + 1)) end
     if is_usual then
       if not usual_run then
         local max_attempts = usual_max_attempts == NO_LIMIT and 0 or usual_max_attempts
@@ -58,7 +59,7 @@ if n > 0 then
 -- include flags run count bury unfit_jobs unusual_jobs
         judge = judge_job
       end
-      run, time, could_come, answered = judge(id, at, value, run)
+      run, time, could_come, answered = judge(id, at, value, run, could_come)
     end
     if run then
       if could_come then

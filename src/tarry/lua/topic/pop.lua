@@ -64,8 +64,9 @@ if uses_priorities ~= '' then
 end
 
 local is_full, next_due, late, bucket, low, high = false, nil, {}, nil, 1, 0  -- whether the next job does not fit; numbers by lateness
--- The usual job comes for the first time, its head has no fields but a nonce, and the topic has no limits. Others are judged by a function.
-local USUAL_SIZE, may_be_usual, usual_run, judge = HEAD_SIZE + NONCE_SIZE, not limits and usual_max_attempts > 1, nil, nil
+-- The usual job comes for the first time, is not too late, and its head has no fields but a nonce. Others are judged by a function.
+local USUAL_SIZE, may_be_usual, usual_run, judge = HEAD_SIZE + NONCE_SIZE, usual_max_attempts > 1, nil, nil
+local usual_max_lateness = limits and limits.max_lateness or math.huge
 local asked = 0
 for i = FIRST, #ARGV do asked = asked + ARGV[i] end
 local max_jobs = limits and math.min(asked, limits.available()) or asked
