@@ -51,8 +51,8 @@ class Outcome(NamedTuple):
 
     reply: Any
     """Of the last command."""
-    names: list[str]
-    """Of all keys that are there then."""
+    kept: list[list[Any]]
+    """Of all keys that are there then: name, kind and value."""
     expires: dict[str, int]
     """Of keys, in seconds."""
     field_expires: dict[str, dict[str, int]]
@@ -134,13 +134,13 @@ def perform(server: Server, commands: Sequence[Sequence[Any]], keys: Sequence[st
     asked: list[tuple[Any, ...]] = [("TTL", one) for one in keys]
     if fields:
         asked += [("HTTL", one, "FIELDS", len(fields), *fields) for one in keys]
-    _, *replies, names = server.ask_at_once([("FLUSHALL",), *commands, *asked, ("KEYS", "*")], transaction=True)
+    _, *replies, kept = server.ask_at_once([("FLUSHALL",), *commands, *asked, ("EVAL", KEPT, 0)], transaction=True)
     seconds, of_fields = replies[len(commands) :][: len(keys)], replies[len(commands) + len(keys) :]
     for reply in replies[: len(commands) - 1]:
         assert not isinstance(reply, dict), reply
     return Outcome(
         reply=replies[len(commands) - 1],
-        names=sorted(names),
+        kept=sorted(kept),
         expires={one: left for one, left in zip(keys, seconds, strict=True) if left > 0},
         field_expires={
             one: found
@@ -169,22 +169,23 @@ def loading(before: dict[str, Any]) -> Iterator[list[Any]]:
 
 
 RESULTS = ("reply", "after", "published")
-READS = {
-    "hash": lambda name: ("HGETALL", name),
-    "zset": lambda name: ("ZRANGE", name, 0, -1, "WITHSCORES"),
-    "list": lambda name: ("LRANGE", name, 0, -1),
-    "string": lambda name: ("GET", name),
-}
+KEPT = """
+local READS = {hash = {'HGETALL'}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'}, list = {'LRANGE', 0, -1}, string = {'GET'}, set = {'SMEMBERS'}}
+local found = {}
+for i, name in ipairs(redis.call('KEYS', '*')) do
+  local kind = redis.call('TYPE', name).ok
+  found[i] = {name, kind, redis.call(READS[kind][1], name, unpack(READS[kind], 2))}
+end
+return found
+"""
 
 
-def dump(server: Server, outcome: Outcome) -> dict[str, Any]:
+def dump(outcome: Outcome) -> dict[str, Any]:
     """All keys with their values."""
-    kinds = server.ask_at_once([("TYPE", name) for name in outcome.names])
-    values = server.ask_at_once([READS[kind](name) for name, kind in zip(outcome.names, kinds, strict=True)])
     found: dict[str, Any] = {}
-    for name, kind, told in zip(outcome.names, kinds, values, strict=True):
-        kept = dict(sorted(pairs(told).items())) if kind == "hash" else pairs(told) if kind == "zset" else told
-        found[name] = {kind: kept}
+    for name, kind, told in outcome.kept:
+        value = dict(sorted(pairs(told).items())) if kind == "hash" else pairs(told) if kind == "zset" else told
+        found[name] = {kind: value}
         if name in outcome.expires:
             found[name]["expires"] = outcome.expires[name]
         if name in outcome.field_expires:
@@ -207,7 +208,7 @@ def take(server: Server, vector: Vector, assemble: Assemble = sources.assembled)
     """Performs the call of a vector; returns what it answers and leaves."""
     with server.subscribed(vector.get("subscribed", ())) as published:
         outcome = run(server, vector, assemble(vector["script"]))
-    found = {"reply": outcome.reply, "after": dump(server, outcome)}
+    found = {"reply": outcome.reply, "after": dump(outcome)}
     return found | ({"published": published} if "subscribed" in vector else {})
 
 
@@ -235,7 +236,7 @@ def made(server: Server, case: Case) -> Vector:
     before = perform(server, [*commands, ("PING",)], list(keys), fields)  # so that each of its own is judged
     vector = {
         "name": case.name,
-        "before": dump(server, before),
+        "before": dump(before),
         **({"subscribed": [key(part) for part in case.subscribed]} if case.subscribed else {}),
         "script": script,
         "keys": keys_of(script, more),
