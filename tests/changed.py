@@ -11,7 +11,7 @@ A change of an app reaches the tests
 - that take a fixture which does;
 - that run `tarry`, and have the word of a command whose module does: `serve` puts the programs together, sqs and beanstalk on request;
 - that name a file or a folder, of their own folder, of examples or of the guides for movers, in which one of these is so;
-- that look at the files of src.
+- that look at src, or at a folder or a file of it that the app is in, or that is in the app: ``src/tarry/lua`` is neither.
 
 A change of a helper reaches the tests that have to do with it in the same way, and a change elsewhere the tests that name the file, or
 the folder in which it is. Pages whose blocks run count one by one. What no rule places reaches everything.
@@ -37,12 +37,19 @@ ALWAYS = re.compile(r"pyproject\.toml|Makefile|hatch_build\.py|\.ci/.*|tests/con
 """They reach everything."""
 IMPORTED_FROM = ("src/", "tests/", "docs/", "")
 COMMANDS, MAIN, WARM = "src/tarry/programs/cli/commands.py", "src/tarry/__main__.py", "tests/warm.py"
-NOT_THIS_SRC = {"tests/chaos/processes.py", "tests/upgrade/older.py", "bench/rows/idle.py"}
-"""They have src on the path of a process, or read that of an older commit, or the scripts alone."""
+NOT_THIS_SRC = {
+    "tests/chaos/processes.py",
+    "tests/plugins/test_again.py",
+    "tests/upgrade/older.py",
+    "tests/upgrade/version_process.py",
+}
+"""They have src on the path of a process, say where it is, or read one of their own, or that of an older commit."""
 READS = {"glob", "rglob", "read_text", "read_bytes", "exists", "open", "iterdir", "ROOT"}
 """What does not have one of these names looks at no file."""
 ON_REQUEST = {"programs/sqs": "sqs", "programs/beanstalk": "beanstalk"}
 """`tarry serve` imports them only for an option that has this word."""
+SOURCE = re.compile(r"(?<![^\s/'\"])src(?:/[\w.-]+)*/?(?![^\s/'\"*])")
+"""A place in src, as far as it is written down: not the `src` of a pattern, or of HTML."""
 PLUGIN = "programs/testing"
 """pytest loads it into every run."""
 BLOCKS = "tests/docs/test_blocks.py"
@@ -57,8 +64,11 @@ class Mentioned:
     names: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)  # parameters, and strings of one word: perhaps a fixture
     words: set[str] = field(default_factory=set)  # of its strings; of `a/b.py` a, b.py and b
+    sources: set[str] = field(default_factory=set)  # files and folders of src
 
-    def read(self, text: str) -> None:
+    def read(self, text: str, is_part: bool = False) -> None:
+        """Of a path, the words of a part alone."""
+        self.sources |= set() if is_part else set(SOURCE.findall(text))
         for token in re.findall(r"[\w.-]+", text):
             if token.startswith("tarry."):
                 self.modules.add(token.strip("."))
@@ -69,6 +79,13 @@ class Mentioned:
         """At a file or a folder with one of these names."""
         return not READS.isdisjoint(self.names) and not self.words.isdisjoint(names)
 
+    def looks_at_source(self, app: str) -> bool:
+        """At that of an app, alone or among others."""
+        own = f"src/tarry/{app}"
+        return not READS.isdisjoint(self.names) and any(
+            own.startswith(place) or place.startswith(own) for place in self.sources
+        )
+
     @property
     def runs_tarry(self) -> bool:
         return "tarry" in self.words and not {"subprocess", "executable", "create_subprocess_exec"}.isdisjoint(
@@ -77,7 +94,7 @@ class Mentioned:
 
     def walk(self, tree: ast.AST, strings: bool = True) -> Mentioned:
         """Imports in functions, and for type checkers, too."""
-        docstrings = set[ast.AST]()
+        docstrings, parts = set[ast.AST](), set[ast.AST]()
         for node in ast.walk(tree):
             match node:
                 case ast.Expr(value=value):
@@ -87,16 +104,38 @@ class Mentioned:
                 case ast.ImportFrom(module=str(module), names=names):
                     self.modules |= {f"{module}.{alias.name}" for alias in names}
                     self.asked |= {alias.name for alias in names}  # perhaps of a conftest
+                case ast.BinOp(op=ast.Div()) if node not in parts:
+                    self.sources |= {*SOURCE.findall(path_of(node, parts))}
                 case ast.Constant(value=str(text)) if strings and node not in docstrings:
-                    self.read(text)
+                    self.read(text, is_part=node in parts)
                     self.asked |= {text} if text.isidentifier() else set()
                 case ast.arg(arg=name):
                     self.asked.add(name)
-                case ast.Attribute(value=ast.Name(id="tarry"), attr="__file__" | "__path__"):
-                    self.words.add("src")
+                case ast.Attribute() if is_package(node) and node not in parts:
+                    self.sources.add("src/tarry")
                 case ast.Name(id=name) | ast.Attribute(attr=name):
                     self.names.add(name)
         return self
+
+
+def path_of(node: ast.expr, parts: set[ast.AST]) -> str:
+    """What slashes join; a part that is not written down is a star. Adds the nodes that it has read to ``parts``."""
+    parts.add(node)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return f"{path_of(node.left, parts)}/{path_of(node.right, parts)}"
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if any(map(is_package, inside := [*ast.walk(node)])):
+        parts.update(inside)
+        return "src/tarry"
+    return "*"
+
+
+def is_package(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="tarry"), attr="__file__" | "__path__"):
+            return True
+    return False
 
 
 class Tree:
@@ -272,7 +311,7 @@ class Tree:
     def _is_about(self, app: str, start: str) -> bool:
         reached = self.reached_from(start)
         looks = start in self.tests and any(
-            self.mentioned(file).looks_at("src") for file in reached - NOT_THIS_SRC if not file.startswith("src/")
+            self.mentioned(file).looks_at_source(app) for file in reached - NOT_THIS_SRC if not file.startswith("src/")
         )
         return looks or any(app_of(file) == app for file in reached)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from changed import BLOCKS_OF, EVERYTHING, ON_REQUEST, ROOT, Tree, app_of, changed_since
+from changed import BLOCKS_OF, EVERYTHING, ON_REQUEST, ROOT, Mentioned, Tree, app_of, changed_since
 
 pytestmark = pytest.mark.slow
 
@@ -158,16 +158,46 @@ def _imported(test: str) -> set[str]:
 )  # fmt: skip
 def test_what_a_test_has_to_do_with(tree: Tree, text: str, reached: set[str]) -> None:
     planted = "tests/values/test_planted.py"
-    tree._mentioned[planted] = type(tree.mentioned("Makefile"))().walk(ast.parse(text))
+    tree._mentioned[planted] = Mentioned().walk(ast.parse(text))
     tree._reached.pop(planted, None)
     found = {app for app in map(app_of, tree.reached_from(planted)) if app}
     assert found - {"programs/serving"} == reached - {"programs/serving"}
 
 
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("(ROOT / 'src').rglob('*')", True),
+        ("(ROOT / 'src' / 'tarry').rglob('*')", True),
+        ("(ROOT / name / 'src' / name).rglob('*')", True),
+        ("(ROOT / 'src/tarry/programs').rglob('*')", True),
+        ("Path('src/tarry/programs/sqs/queues.py').read_text()", True),
+        ("(Path('src') / 'tarry' / 'lua').rglob('*')", True),  # all of src is named, too
+        ("Path(f'src/tarry/{app}').rglob('*')", True),
+        ("ROOT.glob('src/**/*.py')", True),
+        ("Path(tarry.__path__[0]).rglob('*')", True),
+        ("(ROOT / 'src' / 'tarry' / 'lua').rglob('*')", False),
+        ("(Path(tarry.__file__).parent / 'lua').rglob('*')", False),
+        ("Path('src/tarry/programs/beanstalk/server.py').read_text()", False),
+        ("re.findall('(?:src|href)=', page.read_text())", False),
+        ("SOURCE = HERE / 'src' / 'tarry'", False),  # nothing is read
+    ],
+)
+def test_who_looks_at_the_source_of_an_app(text: str, looks: bool) -> None:
+    assert Mentioned().walk(ast.parse(text)).looks_at_source("programs/sqs") is looks
+
+
+def test_an_app_does_not_reach_who_looks_at_other_source(tree: Tree) -> None:
+    found = {*tree.tests_of(["src/tarry/otel.py"])}
+    assert {"tests/names/test_names.py", "tests/names/test_border.py", "tests/docs/test_prose.py"} <= found
+    assert found.isdisjoint({"tests/vectors/test_vectors.py", "tests/docs/test_contract.py", "tests/docs/test_site.py"})
+    assert "tests/dashboard/test_texts.py" in tree.tests_of(["src/tarry/programs/serving/forecast.py"])
+
+
 def test_serve_reaches_what_it_mounts_on_request_if_it_is_asked(tree: Tree) -> None:
     def apps(*words: str) -> set[str | None]:
         text = f"def test_it(tarry_command):\n    tarry_command.run({list(words)})\n"
-        tree._mentioned["tests/values/test_planted.py"] = type(tree.mentioned("Makefile"))().walk(ast.parse(text))
+        tree._mentioned["tests/values/test_planted.py"] = Mentioned().walk(ast.parse(text))
         tree._reached.pop("tests/values/test_planted.py", None)
         return set(map(app_of, tree.reached_from("tests/values/test_planted.py")))
 
