@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tokenize
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -25,9 +24,17 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.M | re.S)
 CODE = re.compile(r"``.+?``|`[^`]*`", re.S)
+LEXEME = re.compile(
+    r"""(?P<comment>\#.*)
+    | (?:\b[bfru]{1,2})? (?P<string> (?P<quotes> "{3} | '{3} | ["'] ) (?: [^\\] | \\[\s\S] )*? (?P=quotes) )
+    | (?P<word>\w+)""",
+    re.I | re.X,
+)
+"""What a module is written with. The standard library's tokenizer finds the same, and takes six times as long."""
 OURS = re.compile(r"``(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?:\w+\.)*[a-z_][a-z0-9_]*)(?P<call>\(\))?``")
 HELP = {"help", "description", "summary"}
 """Keyword arguments whose strings people read."""
+HELP_TEXT = re.compile(rf"\b({'|'.join(sorted(HELP))})\s*=")
 FOREIGN = {"OTEL_PROPAGATORS"}
 """Constants of other programs that docstrings name."""
 LINK = re.compile(r"\]\([^)]*\)")
@@ -77,15 +84,19 @@ def page(path: Path) -> str:
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """What a module consists of; it is parsed once."""
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    """The statements of a module, and its keyword arguments that may be help texts; it is parsed once."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    helps = (node for node in ast.walk(tree) if isinstance(node, ast.keyword)) if HELP_TEXT.search(text) else ()
+    return [*statements(tree), *helps]
 
 
-@cache
-def tokens(path: Path) -> list[tokenize.TokenInfo]:
-    """What a module is written with, comments too."""
-    with path.open("rb") as file:
-        return list(tokenize.tokenize(file.readline))
+def statements(block: ast.AST) -> Iterator[ast.AST]:
+    """Those inside a block, and inside theirs; a walk through all expressions takes five times as long."""
+    for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for node in getattr(block, part, ()):
+            yield node
+            yield from statements(node)
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
@@ -97,9 +108,10 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, CODE.sub(blank, said(node.exc))
         elif isinstance(node, ast.keyword) and node.arg in HELP:
             yield node.lineno, CODE.sub(blank, said(node.value))
-    for token in tokens(path):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], CODE.sub(blank, "# " + token.string.lstrip("# "))
+    text = path.read_text(encoding="utf-8")
+    for lexeme in LEXEME.finditer(text):
+        if comment := lexeme["comment"]:
+            yield text.count("\n", 0, lexeme.start()) + 1, CODE.sub(blank, "# " + comment.lstrip("# "))
 
 
 def script_comments(path: Path) -> Iterator[tuple[int, str]]:
@@ -115,9 +127,11 @@ def known_words() -> set[str]:
         word for script in SRC.rglob("*.lua") for word in re.findall(r"\w+", script.read_text(encoding="utf-8"))
     }
     for path in SRC.rglob("*.py"):
-        for token in tokens(path):
-            if token.type == tokenize.NAME or (token.type == tokenize.STRING and "``" not in token.string):
-                words.update(re.findall(r"\w+", token.string))
+        for lexeme in LEXEME.finditer(path.read_text(encoding="utf-8")):
+            if word := lexeme["word"]:
+                words.add(word)
+            elif (string := lexeme["string"]) and "``" not in string:
+                words.update(re.findall(r"\w+", string))
     return words
 
 
@@ -158,7 +172,9 @@ def main(paths: list[str]) -> int:
     known = known_words()
     for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py")), *sorted(SRC.rglob("*.lua"))]:
         texts = list(READ[path.suffix](path))
-        hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, chosen))
+        whole = "\n\n".join(text for _, text in texts)
+        here = [word for word in chosen if word.pattern.search(whole)]  # most words are in no text of a file
+        hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, here))
         inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
         unknown = sorted(unknown_names(path, known)) if inside.endswith(".py") else []
         count += len(unknown)
