@@ -75,6 +75,8 @@ def test_a_schedule_shows_its_last_occurrence(client: TestClient, clock: Clock, 
     assert then.following(2, then.next) == [then.next + timedelta(hours=n) for n in (1, 2)]
     client.schedules.pause("letters", "news")
     clock.advance("2h")
+    paused = client.schedules.get("letters", "news")
+    assert paused.missed_by(clock.now, 2) == paused.following(2, clock.now) == [], "a paused one misses nothing"
     client.schedules.resume("letters", "news")
     assert client.schedules.get("letters", "news").last == then.last + timedelta(hours=2), (
         "those of the pause are left out"
