@@ -103,7 +103,7 @@ def test_doctor_says_that_all_is_well_only_where_no_job_is_dead(client: tarry.Cl
 
 
 def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:
-    assert cli("add", "parted", "1", "--id", "7", "--partitions", "3").returncode == 0
+    assert cli("add", "parted", "1", "--id", "7", "--partitions", "2").returncode == 0
     assert client.topic("parted").get("7") is not None
     client.topic("plain").add_many(["x" * 100_000] * 3, delay="1h")
     client.engine.run(Command((b"DEL", topics_key(namespace)), int))
@@ -114,7 +114,7 @@ def test_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, c
     done = cli("doctor", "--max-mb", "0", "--max-jobs", "2")
     assert "plain  it has 3 jobs in 0 MB: moving it between nodes" in done.stdout
     client.topic("parted").add_many([tarry.NewJob(1, id=f"{n}") for n in range(8, 30)])
-    sizes = Counter(partition_of_id(f"{n}", 3) for n in range(7, 30))
+    sizes = Counter(partition_of_id(f"{n}", 2) for n in range(7, 30))
     done = cli("doctor", "--max-jobs", f"{max(sizes.values()) - 1}")
     assert done.returncode == LOSES
     [large] = [number for number, size in sizes.items() if size == max(sizes.values())]
