@@ -76,6 +76,9 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "last_popped": None,
             "expired": 0,
             "damaged": 0,
+            "due_in_1m": 0,
+            "due_in_5m": 0,
+            "due_in_15m": 0,
         },
     ),
     (

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -14,11 +15,16 @@ import redis
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+import tarry
 from service.running_service import Api, RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.background import failures
+from tarry.core.requests import Command
+from tarry.programs.service import topic_verdicts
 from tarry.programs.service.metrics import Metrics
+from tarry.values.durations import SECOND, as_datetime
+from tarry.values.keys import topics_key
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
 from until import until
 
@@ -67,6 +73,69 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
     assert [n for le, n in buckets.items() if le != "+Inf" and float(le) < 4] == [0] * 8
     assert buckets["16.7772"] == buckets["+Inf"] == 1
     assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_jobs_that_fall_due_soon_are_those_that_are_ready_by_then(
+    running_service: RunningService, api: Api, clock: Clock, valkey_url: str, partitions: int
+) -> None:
+    """To the microsecond, whoever put them off; neither those that are ready, nor those that somebody has."""
+    minute, draw = 60 * SECOND, Random(46)
+    edges = [span * minute + more for span in (1, 5, 15) for more in (-1, 0, 1)]
+    delays = [*edges, *(draw.randrange(1, 20 * minute) for _ in range(40))]
+    with TestClient(valkey_url, clock, namespace=api.namespace) as client:
+        topic = client.topic("orders", partitions=partitions)
+        topic.add_many(["ready", "failed", "snoozed", "running", "dead"])
+        for job in topic.pop_many(5, ttr="20m"):
+            match job.body:
+                case "ready":
+                    job.release(delay=0, counted=False)
+                case "failed":
+                    job.release(delay="50s")
+                case "snoozed":
+                    job.release(delay="4m", counted=False)
+                case "dead":
+                    job.bury()
+        topic.add_many([tarry.NewJob("later", at=as_datetime(clock.us + us), priority=us % 4) for us in delays])
+        seen, begun, ready = scraped(running_service)["tarry_jobs_due"], clock.us, topic.stats().ready
+        assert ready == 1
+        for minutes in (1, 5, 15):
+            clock.advance_to(begun + minutes * minute)
+            soon = value(seen, api.namespace, topic="orders", within=f"{minutes}m")
+            assert topic.stats().ready - ready == soon
+        assert topic.stats().due_in_1m == len([us for us in delays if 15 * minute < us <= 16 * minute])
+
+
+def test_a_scrape_costs_one_script_a_topic_and_is_bounded(own_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert topic_verdicts.MOST_TOPICS == 1000
+    monkeypatch.setattr(topic_verdicts, "MOST_TOPICS", most := 20)
+    running = own_server()
+    with (
+        serve(lambda name: AsyncClient(running.url, namespace=name)) as service,
+        tarry.Client(running.url, namespace="default") as client,
+        redis.Redis.from_url(running.url) as raw,
+    ):
+
+        def scripts() -> int:
+            told = raw.info("commandstats")
+            return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
+
+        def scrape() -> tuple[int, int]:
+            before = scripts()
+            soon = scraped(service)["tarry_jobs_due"].samples
+            return scripts() - before, len(soon)
+
+        client.topic("t0").add(1, delay=9)
+        scrape()
+        costs, series = scrape()
+        assert series == 3
+        for n in range(1, most + 10):
+            client.topic(f"t{n}").add(1, delay=9)
+        scrape()  # the first look at a topic learns its partitions, too
+        most_costs, most_series = scrape()
+        assert (most_costs - costs, most_series) == (most - 1, 3 * most)
+        client.engine.run(Command((b"DEL", topics_key("default")), int))
+        assert scrape()[1] == 0, "a topic that is no longer listed is gone with the next scrape"
 
 
 def test_a_job_that_dies_of_its_lateness_is_counted_whoever_finds_it_late(

@@ -5,7 +5,8 @@ local clock, lately = unpack(ARGV)
 -- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
 -- when, meta, retrying, finished jobs that are kept, dead jobs that died in the last `lately` µs, when the last one died,
--- reservations whose TTR is over, jobs that an interrupted move has left between topics (and one more).
+-- reservations whose TTR is over, jobs that an interrupted move has left between topics (and one more), delayed jobs that fall due
+-- within 1, 5 and 15 minutes.
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -13,6 +14,11 @@ local function first_of(set, least)
 end
 
 local present = text(now)
+
+local function due_within(minutes)
+  return redis.call('ZCOUNT', due, '(' .. present, text(now + minutes * 60000000))
+end
+
 local over = redis.call('ZCOUNT', reserved, '-inf', present)
 local ready = redis.call('ZCOUNT', due, '-inf', present)
 local oldest = first_of(due, '-inf')
@@ -48,4 +54,7 @@ return {
   redis.call('ZRANGE', dead, -1, -1, 'WITHSCORES')[2] or false,
   over,
   redis.call('HLEN', leaving),
+  due_within(1),
+  due_within(5),
+  due_within(15),
 }

@@ -47,6 +47,8 @@ DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 LATENESS_POWERS = range(6, 38, 2)
 """Lateness in buckets of 64 µs, 256 µs, … up to 19 h; the topic's own finer buckets end at the same values."""
 STATES = ("delayed", "ready", "reserved", "dead")
+SOON = ("1m", "5m", "15m")
+"""How far ahead the due jobs are counted."""
 TOTALS = {
     "added": "Jobs that were put in.",
     "popped": "Jobs that were handed out.",
@@ -205,6 +207,11 @@ class _TopicCollector(CollectorRegistry):
         labels = ("namespace", "topic")
         jobs = GaugeMetricFamily("tarry_jobs", "Jobs by their state.", labels=(*labels, "state"))
         retrying = GaugeMetricFamily("tarry_retrying_jobs", "Delayed jobs that have failed before.", labels=labels)
+        soon = GaugeMetricFamily(
+            "tarry_jobs_due",
+            "Delayed jobs that fall due within this time; those that are ready already are not among them.",
+            labels=(*labels, "within"),
+        )
         overdue = GaugeMetricFamily(
             "tarry_oldest_overdue_seconds",
             "For how long the oldest ready job has been due; 0 without one.",
@@ -245,6 +252,8 @@ class _TopicCollector(CollectorRegistry):
             place = (namespace, now.topic)
             for state in STATES:
                 jobs.add_metric((*place, state), getattr(now, state))
+            for within in SOON:
+                soon.add_metric((*place, within), getattr(now, f"due_in_{within}"))
             retrying.add_metric(place, now.retrying)
             overdue.add_metric(place, _seconds(now.oldest_ready, now.now))
             if now.next_due is not None:
@@ -257,6 +266,7 @@ class _TopicCollector(CollectorRegistry):
                 family.add_metric(place, getattr(now, name))
         yield from (
             jobs,
+            soon,
             retrying,
             overdue,
             due,

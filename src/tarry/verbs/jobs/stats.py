@@ -115,6 +115,10 @@ class Stats:
     """Those ready jobs whose reservation is over: the next pop puts them back."""
     damaged: int = 0
     """Records of jobs without a place, or places without a record."""
+    due_in_1m: int = 0
+    """Those delayed jobs that fall due in the next minute."""
+    due_in_5m: int = 0
+    due_in_15m: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
         now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat, retrying, kept, *more = (
             reply
         )
-        died_lately, last_died, expired, leaving = more
+        died_lately, last_died, expired, leaving, *soon = more
         placed = delayed + ready + reserved + dead
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         last_receipt = parse_receipt(meta.get(b"last"))
@@ -221,6 +221,9 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             last_popped=as_datetime(min(last_receipt, now)) if last_receipt else None,
             expired=expired,
             damaged=abs(jobs - placed - max(leaving - 1, 0)),
+            due_in_1m=soon[0],
+            due_in_5m=soon[1],
+            due_in_15m=soon[2],
         )
 
     return ScriptCall(STATS, STATS.keys_for(context.keys), (b"%d" % LATELY_US,), decode)
