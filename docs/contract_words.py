@@ -55,7 +55,7 @@ ARGUMENTS = {
     "lately": "µs: how far back it looks",
     "lease": "ms: how long the lock is held",
     "limit": "number: at most so many",
-    "mark_and_due": "one letter, then µs or `@` and a moment: what to do if the id is taken, and when it is due",
+    "mark_and_due": "one letter, after `s` a nonce, after `l` µs and a space: what to do if the id is taken; then µs or `@` and a moment: when it is due",
     "max_attempts": "number: the handler's limit; 0: it has none; 4294967295: no limit",
     "max_jobs": "number: at most so many",
     "member": "bytes: an item, as it is stored",

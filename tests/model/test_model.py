@@ -45,6 +45,7 @@ LIMITS = st.sampled_from([1, 2, 3, None, 20])
 PRIORITIES = st.sampled_from([0, 0, 1, 2, 3])
 NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS, PRIORITIES)
 IF_EXISTS = st.sampled_from(["error", "keep", "replace"])
+LATEST = st.none() | st.sampled_from([1000, 5000, 59 * SECOND, 61 * SECOND, 3600 * SECOND])
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
 CALLS = st.sampled_from(["once", "twice", "only again"])
@@ -94,10 +95,11 @@ class Game(RuleBasedStateMachine):
 
     # ── adding, popping ──
 
-    @rule(spec=NEW, if_exists=IF_EXISTS, twice=st.booleans(), by_small=st.booleans())
-    def add(self, spec: Any, if_exists: Any, twice: bool, by_small: bool) -> None:
+    @rule(spec=NEW, if_exists=IF_EXISTS, latest=LATEST, twice=st.booleans(), by_small=st.booleans())
+    def add(self, spec: Any, if_exists: Any, latest: int | None, twice: bool, by_small: bool) -> None:
         real, job = self.new(spec)
-        created, state = self.believed.add(spec[0], job, if_exists)
+        latest = max(latest, spec[1]) if latest is not None and if_exists == "replace" else None
+        created, state = self.believed.add(spec[0], job, if_exists, latest)
         opts = JobOptions(
             delay=real.delay or 0,
             if_exists=if_exists,
@@ -105,6 +107,8 @@ class Game(RuleBasedStateMachine):
             max_attempts=real.max_attempts,
             priority=real.priority or 0,
         ).encode()
+        if latest is not None:
+            opts = opts.due_within(us(latest))
         call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
         for ask in [call if by_small else call.as_large(), call.as_replay()][: 1 + twice]:
             if if_exists == "error" and not created:
@@ -114,6 +118,17 @@ class Game(RuleBasedStateMachine):
             else:
                 added = self.client.engine.run(ask)
                 assert (added.is_new, added.state) == (created, state)
+
+    @rule(specs=st.lists(NEW, min_size=1, max_size=6), latest=LATEST.filter(bool))
+    def add_many_within(self, specs: Any, latest: int) -> None:
+        latest = max(latest, *(spec[1] for spec in specs))
+        pairs = [self.new(spec, k, len(specs)) for k, spec in enumerate(specs)]
+        answers = [
+            self.believed.add(spec[0], job, "replace", latest) for spec, (_, job) in zip(specs, pairs, strict=True)
+        ]
+        opts = JobOptions(if_exists="replace").encode().due_within(us(latest))
+        added = self.client.engine.run(add.add_jobs(self.topic.verbs.context, [real for real, _ in pairs], opts))
+        assert [(one.is_new, one.state) for one in added] == answers
 
     @rule(specs=st.lists(NEW, min_size=1, max_size=6), if_exists=IF_EXISTS)
     def add_many(self, specs: Any, if_exists: Any) -> None:

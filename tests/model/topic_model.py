@@ -64,6 +64,7 @@ class Job:
     failed: bool = False  # an attempt that counted has failed, since the job was added or kicked
     receipt: int | None = None  # of the last hand-out since the job was added or kicked
     priority: int = 0
+    first: int = 0  # when the first of the adds came that it stands for
 
 
 @dataclass
@@ -104,10 +105,16 @@ class Topic:
         return sorted(found, key=lambda pair: (pair[1].at, pair[0].encode()))
 
     @by_the_table("add")
-    def add(self, id: str, new: Job, if_exists: str) -> tuple[bool, str]:
+    def add(self, id: str, new: Job, if_exists: str, latest: int | None = None) -> tuple[bool, str]:
         """Created or not, and the state that answers."""
-        if id in self.jobs and if_exists != "replace":
+        old = self.jobs.get(id)
+        if old is not None and if_exists != "replace":
             return False, str(self.state(id))
+        new.first = self.now
+        if latest is not None:
+            if old is not None and self.state(id) in ("delayed", "ready") and old.attempt == 0:
+                new.first = old.first
+            new.at = min(new.at, new.first + latest)
         self.jobs[id] = new
         self.added += 1
         return True, str(self.state(id))

@@ -49,6 +49,8 @@ FAULTS = [
     Fault("schedules/put", "schedules/put", "redis.call('HEXISTS', declared, id) == 0", "true"),
     Fault("schedules/put", "lib/schedule", "old and old.changed + 1 or 0", "0"),
     Fault("schedules/set_state", "schedules/set_state", "redis.call('HDEL', declared, id)", ""),
+    Fault("topic/add", "lib/latest", "unpack_run(redis.call('HGET', runs, id) or '') > 0", "redis.call('HEXISTS', runs, id) == 1"),
+    Fault("topic/add", "lib/latest", "flags < FURTHER and 1 or 3", "1"),
     Fault("topic/check", "topic/check", "if found > 1 then", "if found > 3 then"),
     Fault("topic/configure", "topic/configure", "own = place > 0 and version or", "own = place < 0 and version or"),
     Fault("topic/configure", "topic/configure", "(place < number % parts and 1 or 0)", "(place <= number % parts and 1 or 0)"),

@@ -47,12 +47,13 @@ def value(
     ttr_ms: int | None = None,
     max_attempts: int | None = None,
     max_lateness: int | None = None,
+    first: int | None = None,
     headers: str | None = None,
 ) -> str:
     """A record without its moment: flags, then what they name in their order."""
     flags, fields = 8 + 2 * priority, nonce.encode("latin-1")
-    if max_lateness is not None:
-        further = 1
+    if max_lateness is not None or first is not None:
+        further = (max_lateness is not None) + 2 * (first is not None)
     if further is not None:
         flags, fields = flags + 128, fields + struct.pack("<H", further)
     if ttr_ms is not None:
@@ -61,6 +62,8 @@ def value(
         flags, fields = flags + 64, fields + struct.pack("<I", max_attempts)
     if max_lateness is not None:
         fields += struct.pack("<d", max_lateness)
+    if first is not None:
+        fields += struct.pack("<d", first)
     if headers is not None:
         flags, fields = flags + 16, fields + struct.pack("<H", len(headers)) + headers.encode("latin-1")
     return chr(flags) + fields.decode("latin-1") + body
@@ -195,9 +198,27 @@ def cases_of_adds() -> list[Case]:
             Case(f"the id of a job is taken, each: {state}", before, add("b", "a", mode="each")),
             Case(f"a job is kept: {state}", before, add("b", "a", mark="k")),
             Case(f"a job is replaced: {state}", before, add("b", "a", mark="r")),
+            Case(f"a job is replaced in its window: {state}", before, add("b", "a", due=5 * SECOND, mark=f"l{HOUR} ")),
             Case(f"a job with this nonce is replaced: {state}", before, add("b", "a", mark="sother.")),
             Case(f"a job with another nonce is not replaced: {state}", before, add("b", "a", mark="swrong.")),
         ]
+    begun = [add("a", due=SECOND, stored=value(nonce="other."), at=-HOUR + SECOND)]
+    second = [*begun, add("a", due=HOUR, mark=f"l{HOUR} ", at=-SECOND)]
+    third = value(nonce="third.", ttr_ms=5000, max_lateness=HOUR, headers="{}", priority=1)
+    cases += [
+        Case("a job is new, and has a window", [], add("a", due=5, mark=f"l{HOUR} ")),
+        Case("a job is new, for a moment beyond its window", [], add("a", due=f"@{NOW + HOUR}", mark="l5 ")),
+        Case("a job is replaced shortly before its window ends", begun, add("a", due=HOUR, mark=f"l{HOUR} ")),
+        Case("a job is replaced after its window", begun, add("a", due=HOUR, mark=f"l{SECOND} ")),
+        Case("a job is replaced for the second time", second, add("a", due=HOUR, mark=f"l{HOUR} ", stored=third)),
+        Case("a job is replaced without a window", second, add("a", due=HOUR, mark="r", stored=third)),
+        Case("a job that replaces one is added again", second, add("a", due=HOUR, mark=f"l{HOUR} ", replay=1)),
+        Case("a job that has a window is added again", [add("a", due=5, mark=f"l{HOUR} ")], add("a", due=5, mark=f"l{HOUR} ", replay=1, at=9)),
+        Case("a job that was given back uncounted is replaced in its window", [*begun, pop(at=-9), release("a", receipt=-9, due=HOUR, counted=2, fault="", at=-5)], add("a", due=HOUR, mark=f"l{HOUR} ")),
+        Case("a job that has failed is replaced in a new window", [*begun, pop(at=-9), release("a", receipt=-9, due=HOUR, at=-5)], add("a", due=HOUR, mark=f"l{HOUR} ")),
+        Case("a job whose first moment is damaged is replaced", [raw("HSET", "jobs", "a", "1234567" + value(nonce="other.", first=-1))], add("a", due=5, mark=f"l{HOUR} ")),
+        Case("the same id twice in a window", begun, step("topic/add", "each", 0, "a", f"l{HOUR} {HOUR}", USUAL, "a", f"l{HOUR} {HOUR}", third)),
+    ]  # fmt: skip
     full = [ONE_AT_A_TIME, add("a", stored=value(nonce="other."), at=-SECOND), pop(at=-1)]
     cases.append(Case("a reserved job is replaced in a full topic", full, add("a", mark="r")))
     ranked = [add("a", stored=value(nonce="other.", priority=3))]

@@ -3,16 +3,18 @@
 local HAS_TTR = 32        -- ms, I
 local HAS_ATTEMPTS = 64   -- max attempts, I
 local FURTHER = 128       -- 16 more flags, after the nonce:
-local HAS_MAX_LATENESS = 1  -- µs after the due time, d; all others are free
+local HAS_MAX_LATENESS = 1  -- µs after the due time, d
+local HAS_FIRST = 2  -- the moment of the first event of a window, d (lib/windows.lua); all others are free
 
 -- The priority in the flags of a job (lib/priorities.lua).
 local function priority_of(flags) return math.floor(flags / 2) % 4 end
 
 -- Whether this version knows all further flags: after others, a newer version may have put anything.
-local function is_known(further) return further < 2 * HAS_MAX_LATENESS end
+local function is_known(further) return further < 2 * HAS_FIRST end
 
--- Parses a head: flags (nil: there is none), further flags, TTR in ms and max attempts (0: none given), maximum lateness or nil, and the
--- offsets at which the length of the headers, the headers and the body begin; the last is beyond the record's end if it is damaged.
+-- Parses a head: flags (nil: there is none), further flags, TTR in ms and max attempts (0: none given), maximum lateness or nil, the
+-- offsets at which the length of the headers, the headers and the body begin, and the first event or nil. The body's is beyond the
+-- record's end if it is damaged.
 local function read_head(value)
   local top, flags = string.byte(value, FLAGS_AT - 1, FLAGS_AT)
   local at, size = HEAD_SIZE, #value
@@ -27,8 +29,9 @@ local function read_head(value)
   local further = field(flags, FURTHER, '<H', 2) or 0
   local ttr = field(flags, HAS_TTR, '<I', 4) or 0
   local max_attempts = field(flags, HAS_ATTEMPTS, '<I', 4) or 0
-  local max_lateness = field(further, HAS_MAX_LATENESS, '<d', 8)
+  local max_lateness, first
+  if further > 0 then max_lateness, first = field(further, HAS_MAX_LATENESS, '<d', 8), field(further, HAS_FIRST, '<d', 8) end
   local length_at = at
   local length = field(flags, HAS_HEADERS, '<H', 2) or 0
-  return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length
+  return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length, first
 end

@@ -3,9 +3,9 @@ local clock, mode, is_replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
 -- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
--- made it; s and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i
--- of n is due i µs after its delay, so that jobs keep their order; without a delay it is due just before now, so that the next
--- pop finds it.
+-- made it; s and a nonce: replace the job with this nonce, refuse any other; l, µs and a space: replace it, due at the latest so long
+-- after its first event), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that jobs keep their
+-- order; without a delay it is due just before now, so that the next pop finds it.
 -- mode "all": if one job cannot be added, none is; "each": only that one is refused.
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
@@ -18,13 +18,15 @@ local n = (#ARGV - FIRST + 1) / STRIDE
 
 local stamp = struct.pack(MOMENT, now)  -- a value as it is sent lacks it
 
--- What the `mark_and_due` that `due_of` got last says: its mark, and a moment or a delay. Most items have that of the item before.
-local parsed, mark, moment, delay
+-- What the `mark_and_due` that `due_of` got last says: its mark, its `latest`, and a moment or a delay. Most items have that of the item
+-- before.
+local parsed, mark, latest, moment, delay
 
 local function due_of(index, mark_and_due, since)
   if mark_and_due ~= parsed then
-    parsed, mark = mark_and_due, string.sub(mark_and_due, 1, 1)
+    parsed, mark, latest = mark_and_due, string.sub(mark_and_due, 1, 1), nil
     local from = mark == 's' and 2 + NONCE_SIZE or 2
+    if mark == 'l' then latest, from = string.match(mark_and_due, '^l(%d+) ()') end
     local is_moment = string.sub(mark_and_due, from, from) == '@'
     local us = tonumber(string.sub(mark_and_due, is_moment and from + 1 or from))
     moment, delay = is_moment and us, not is_moment and us
@@ -71,9 +73,19 @@ local function handle_existing(id, mark_and_due, value, index)
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_of(stamp .. value) then
     repeated = repeated + 1
-    return due_of(index, mark_and_due, (struct.unpack(MOMENT, old)))
+    local at = due_of(index, mark_and_due, (struct.unpack(MOMENT, old)))
+    if not latest then return at end
+-- include latest
+    return math.min(at, first_of(old) + latest)
   end
-  if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
+  if mark == 'r' or latest or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
+    local at, record = due_of(index, mark_and_due, now), stamp .. value
+    if latest then
+-- include run latest
+      local first = window_begins(id, old)
+      at = math.min(at, first + latest)
+      if first < now then record = with_first(record, first) end
+    end
     redis.call('ZREM', due, id)
     note_capacity(redis.call('ZREM', reserved, id))
     redis.call('ZREM', dead, id)
@@ -82,11 +94,11 @@ local function handle_existing(id, mark_and_due, value, index)
       redis.call('HDEL', attempts, id)
     end
     redis.call('HDEL', leaving, id)
-    redis.call('HSET', jobs, id, stamp .. value)
+    redis.call('HSET', jobs, id, record)
     take_from_indexes({id})
     if urgent then urgent[id] = nil end  -- it may have been added by this very script
     replaced = replaced + 1
-    return put(id, due_of(index, mark_and_due, now), value)
+    return put(id, at, value)
   end
   local state, since = place_of(id)
   if not state then state, since = leaving_state(id) end
@@ -103,6 +115,7 @@ for index = 0, n - 1 do
   local i = FIRST + STRIDE * index
   local id, mark_and_due, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local at, answer = due_of(index, mark_and_due, now), nil
+  if latest and at > now + latest then at = now + latest end
   if at > LAST_MOMENT then
     answer = '9999'
   elseif is_replay == '0' and mark == 'n' then  -- certainly new: written with the others, below

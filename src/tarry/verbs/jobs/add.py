@@ -27,6 +27,7 @@ ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
 PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
 """With these a job is added only if its id is new, and nothing that exists is changed."""
+_NO_ID = "latest: without an id the job replaces none; give id=."
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 
 
@@ -39,6 +40,8 @@ def add_job(
     """Adds one job."""
     raw, flags = context.codec.encode(body)
     if id is None:
+        if options.latest_us is not None:
+            raise BadInput(_NO_ID)
         key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
         key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
@@ -108,9 +111,18 @@ def add_jobs(
 ) -> Flow[list[Added]]:
     """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
     collects what was added, for callers that need it when the rest fails."""
-    chunks = _chunks(context, list(bodies), options, new_ids)
+    entries = list(bodies)
+    if options.latest_us is not None:
+        _refuse_without_id(entries)
+    chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
     return ask_in_turn((_add_call(context, chunk) for chunk in chunks), done)
+
+
+def _refuse_without_id(entries: Sequence[Any]) -> None:
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, NewJob) or entry.id is None:
+            raise BadInput(f"job {number}: {_NO_ID}")
 
 
 def check_atomic(scripts: int, *, atomic: bool) -> None:

@@ -31,6 +31,8 @@ HORIZON_US = 10_500_000
 NEW_MARK = b"n"
 """The mark of a job whose id tarry made: no other job has it."""
 _REPLACE_NONCE_MARK = b"s"
+_LATEST_MARK = b"l%d "
+"""Replaces, and is due at the latest so many µs after the first event."""
 
 
 class JobOptions(Struct, frozen=True):
@@ -99,6 +101,8 @@ class EncodedOptions(NamedTuple):
     priority: int
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
+    latest_us: int | None = None
+    """After the first event; ``None`` if not given."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is contents.NO_NONCE:
@@ -110,6 +114,8 @@ class EncodedOptions(NamedTuple):
     def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
         due_time = self.due_time if job.delay is None and job.at is None else encode_due_time(job.delay, job.at)
+        if self.latest_us is not None:
+            _check_latest(self.latest_us, due_time)
         ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
         limit = self.max_attempts if job.max_attempts is UNSET else max_attempts_of(job.max_attempts)
         headers = self.headers if job.headers is None else records.pack_headers(job.headers)
@@ -120,6 +126,21 @@ class EncodedOptions(NamedTuple):
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
         return self._replace(mark=_REPLACE_NONCE_MARK + nonce)
+
+    def due_within(self, latest: Duration) -> EncodedOptions:
+        """The same options, to replace a job and be due ``latest`` after its first event, if that is sooner. Raises ``BadInput``."""
+        if self.mark != _MARKS["replace"]:
+            raise BadInput(
+                'latest: it says how long a job is put off by those that replace it; give if_exists="replace".'
+            )
+        us = duration_us(latest, "latest", minimum=MILLISECOND)
+        _check_latest(us, self.due_time)
+        return self._replace(mark=_LATEST_MARK % us, latest_us=us)
+
+
+def _check_latest(latest_us: int, due_time: bytes) -> None:
+    if due_time.isdigit() and int(due_time) > latest_us:
+        raise BadInput("latest: it is shorter than the delay; give the longest time from the first event to its run.")
 
 
 @lru_cache(maxsize=256, typed=True)

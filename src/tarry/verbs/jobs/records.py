@@ -1,13 +1,14 @@
 """The stored records in a topic's ``jobs``, ``runs``, ``attempts`` and ``results``.
 
-    jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ max lateness d ┬ length H ┬ headers ┬ body ┐
+    jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ max lateness d ┬ first d ┬ length H ┬ headers ┬ body ┐
     runs   id → ┌ attempt 3 ┬ flags 1 ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
     attempts   id → ┌ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
     results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
 Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
-bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3; of the 16 further flags all but one are free.
-The maximum lateness is in µs after the due time: after it, the job is not handed out. The flag of a run: the attempt is the last one, and
+bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3; of the 16 further flags all but two are free.
+The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
+stands for (lua/lib/latest.lua); only scripts use it. The flag of a run: the attempt is the last one, and
 its consumer has not confirmed it yet.
 Little endian, no padding; the script writes created. lua/lib/job.lua and lua/lib/flags.lua read the same format. A job with a
 flag that a version does not know is set aside by it.
@@ -36,8 +37,8 @@ _WORD, _H, _I, _D = Struct("<Q"), Struct("<H"), Struct("<I"), Struct("<d")
 _PRIORITY_SHIFT, MOST_PRIORITY = 1, 3
 """The priority is two bits of the flags."""
 _HAS_NONCE, _HAS_HEADERS, _HAS_TTR, _HAS_ATTEMPTS, _FURTHER = 8, 16, 32, 64, 128
-_HAS_MAX_LATENESS = 1
-"""A further flag."""
+_HAS_MAX_LATENESS, _HAS_FIRST = 1, 2
+"""Further flags."""
 _OF_THE_BODY = JSON | RAW
 _NONCE_SIZE = len(NO_NONCE)
 _BYTES = [bytes((flags,)) for flags in range(256)]
@@ -173,7 +174,7 @@ def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int,
         if flags & _FURTHER:
             (further,) = _H.unpack_from(value, at)
             at += _H.size
-            if further & ~_HAS_MAX_LATENESS:
+            if further & ~(_HAS_MAX_LATENESS | _HAS_FIRST):
                 raise BodyError(_UNREADABLE)
         if flags & _HAS_TTR:
             (ttr_ms,) = _I.unpack_from(value, at)
@@ -183,6 +184,8 @@ def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int,
             at += _I.size
         if further & _HAS_MAX_LATENESS:
             max_lateness_us = _whole(_D.unpack_from(value, at)[0])
+            at += _D.size
+        if further & _HAS_FIRST:
             at += _D.size
         if flags & _HAS_HEADERS:
             (size,) = _H.unpack_from(value, at)
