@@ -68,9 +68,7 @@ class LongRun:
 
 
 @pytest.fixture
-def long_run(
-    valkey_url: str, namespace: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[LongRun]:
+def long_run(valkey_url: str, namespace: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[LongRun]:
     made = LongRun(valkey_url, namespace, clock)
     renew = Renewal._renew_due
 
