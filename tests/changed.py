@@ -26,7 +26,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from doc_pages import RUNNERS, Block, blocks
@@ -79,12 +79,10 @@ class Mentioned:
         """At a file or a folder with one of these names."""
         return not READS.isdisjoint(self.names) and not self.words.isdisjoint(names)
 
-    def looks_at_source(self, app: str) -> bool:
-        """At that of an app, alone or among others."""
-        own = f"src/tarry/{app}"
-        return not READS.isdisjoint(self.names) and any(
-            own.startswith(place) or place.startswith(own) for place in self.sources
-        )
+    @property
+    def looked_at(self) -> set[str]:
+        """Of src."""
+        return set() if READS.isdisjoint(self.names) else self.sources
 
     @property
     def runs_tarry(self) -> bool:
@@ -131,6 +129,12 @@ def path_of(node: ast.expr, parts: set[ast.AST]) -> str:
     return "*"
 
 
+def is_of(app: str, place: str) -> bool:
+    """Whether a place in src is of an app, or has it in it."""
+    own = f"src/tarry/{app}"
+    return own.startswith(place) or place.startswith(own)
+
+
 def is_package(node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=ast.Name(id="tarry"), attr="__file__" | "__path__"):
@@ -153,6 +157,7 @@ class Tree:
         self._parts: dict[str, dict[str, Mentioned]] = {}
         self._nearby: dict[str, dict[str, list[str]]] = {}
         self._reached: dict[str, frozenset[str]] = {}
+        self._about: dict[str, tuple[set[str], set[str]]] = {}
         plugins = filter(re.compile(r"tests/(conftest|plugin_\w+)\.py").fullmatch, self.files)
         self._plugins = [{name: part for name, part in self.parts(file).items() if name} for file in plugins]
 
@@ -309,11 +314,13 @@ class Tree:
         return found if found and (file in self.files or top != "tests") else None
 
     def _is_about(self, app: str, start: str) -> bool:
-        reached = self.reached_from(start)
-        looks = start in self.tests and any(
-            self.mentioned(file).looks_at_source(app) for file in reached - NOT_THIS_SRC if not file.startswith("src/")
-        )
-        return looks or any(app_of(file) == app for file in reached)
+        if start not in self._about:
+            reached = self.reached_from(start)
+            said = [self.mentioned(file).looked_at for file in reached - NOT_THIS_SRC if not file.startswith("src/")]
+            places = set[str]().union(*said) if start in self.tests else set()
+            self._about[start] = {*filter(None, map(app_of, reached))}, places
+        apps, places = self._about[start]
+        return app in apps or any(map(partial(is_of, app), places))
 
 
 def runs(page: Path) -> list[Block]:
