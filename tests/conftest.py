@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from hypothesis import HealthCheck, settings
 
 import server_groups
 import servers
-import warm
 import zookeepers
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.background import failures
@@ -57,7 +55,7 @@ DEFAULT_TIMEOUT_CONFIG.read = 60.0
 # A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["plugin_time", "plugin_service", "plugin_browser", "pytester"]
+pytest_plugins = ["plugin_time", "plugin_service", "plugin_browser", "plugin_warm", "pytester"]
 
 
 LONGEST_FILES = (
@@ -206,30 +204,6 @@ def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
     """The addresses of a Cluster of three Valkeys."""
     with servers.cluster() as nodes:
         yield servers.cluster_addresses(nodes)
-
-
-@pytest.fixture(scope="session")
-def tarry_command() -> Iterator[warm.WarmTarry]:
-    """The command line in processes that need not import it."""
-    with servers.short_folder() as folder, warm.warm_tarry(folder) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def python_command() -> Iterator[Path]:
-    """A program like ``python``, which need not import pytest and tarry."""
-    with servers.short_folder() as folder, warm.warm_python(folder) as command:
-        yield command
-
-
-@pytest.fixture
-def run_pytest(pytester: pytest.Pytester, python_command: Path) -> Callable[..., pytest.RunResult]:
-    """``pytester.runpytest_subprocess``, warm."""
-
-    def run(*words: str) -> pytest.RunResult:
-        return pytester.run(python_command, "-m", "pytest", f"--basetemp={pytester.path / 'basetemp'}", *words)
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The command line, started warm: real processes with real words, files, signals and exit codes that need not import anything.
 
-Starting Python and importing what the tests' venv holds takes most of a second; a run calls `tarry` hundreds of times. One process
-has imported all of it and forks for each call:
+Starting Python and importing what the tests' venv holds takes most of a second; a run calls `tarry` hundreds of times. One process,
+which all processes of a run share (tests/plugin_warm.py), has imported all of it and forks for each call:
 
     test, or `tarry` on a PATH ── words, environment, folder, files 0 1 2 ──▶ this process ──fork──▶ one call
                                ◀── its pid, later its status ──────────────────────────────────────────┘
@@ -178,7 +178,8 @@ class WarmProcess:
 
 @contextmanager
 def warm_tarry(folder: Path, missing: Sequence[str] = ()) -> Iterator[WarmTarry]:
-    """Starts the process that has imported everything; it ends with the block. The modules that are ``missing`` cannot be imported."""
+    """Starts the process that imports everything, at the first call; it ends with the block. The modules that are ``missing`` cannot be
+    imported."""
     with _warm("tarry", folder, *missing) as command:
         yield WarmTarry(str(folder / "warm"), command)
 
@@ -214,14 +215,16 @@ def main(program: str, address: str, *more: str) -> int:
     """Answers calls until its stdin ends; a fork of it, which is a call, returns its exit code."""
     import gc
 
-    run = _import_commands(more) if program == "tarry" else _import_for_programs(more)
-    gc.freeze()
+    run: Callable[[], int] | None = None
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         door.listen()
         print("ready", flush=True)
         while sys.stdin not in select.select([door, sys.stdin], [], [])[0]:
             line, _ = door.accept()
+            if run is None:  # nobody may call at all
+                run = _import_commands(more) if program == "tarry" else _import_for_programs(more)
+                gc.freeze()
             if os.fork():
                 line.close()
                 with suppress(ChildProcessError):
