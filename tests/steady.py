@@ -39,7 +39,7 @@ RACY = """
     redisson/mapcache/test_listeners.py
     programs/test_demo.py worker/test_child_runs.py worker/test_children.py worker/test_heartbeat.py
     worker/test_modes.py worker/test_outage.py worker/test_overruns.py
-    worker/test_processes.py worker/test_recovery.py worker/test_renewal.py
+    worker/test_processes.py worker/test_recovery.py worker/test_recovery_cut_off.py worker/test_renewal.py
     schedules/test_killed_consumers.py
     service/test_disconnects.py service/test_processes.py
     sqs/test_losses.py

@@ -95,3 +95,21 @@ def kill_all_of(scene: Scene, process: WarmProcess, processes: int = 1) -> None:
     assert processes == 1 or len(children) == processes
     for pid in [process.pid, *map(int, children)]:
         os.kill(pid, signal.SIGKILL)
+
+
+def blocked(scene: Scene) -> list[str]:
+    """The connections that are blocked."""
+    return [row["id"] for row in scene.raw.client_list() if "b" in row["flags"]]
+
+
+def hold_in(scene: Scene, worker: WarmProcess) -> None:
+    """Adds jobs until this worker has one, and has said so."""
+    while scene.journal()[-1:] == [] or int(scene.journal()[-1][2]) != worker.pid:
+        scene.hold()
+    until(lambda: channel_of(scene, worker), "it said that it holds a job")
+
+
+def channel_of(scene: Scene, worker: WarmProcess) -> bytes:
+    """The channel of a worker that has said that it holds jobs; else nothing."""
+    names = [name for name in scene.raw.zrange(scene.keys.busy, 0, -1) if int(name.split(b":")[1]) == worker.pid]
+    return holder_channel(scene.namespace, names[0]) if names else b""
