@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -101,6 +102,7 @@ def test_a_failed_release_is_completed_later(lock_users: LockUsers, server: Any,
     proxy.cut_all()
     with pytest.raises(Unavailable):
         user.call(grant.release)
+    assert grant.remaining == timedelta(0), "who gave it back has it no more, whatever the server knows"
     assert server.exists(lock_key(name))
     proxy.refusing = False
     assert lock_users.user().call(lock_users.client().lock(name).acquire, wait=10) is not None
