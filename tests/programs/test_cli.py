@@ -242,6 +242,7 @@ def test_a_list_says_how_many_there_are(client: tarry.Client, cli: Cli) -> None:
         return (hours[n] - timedelta(minutes=30)).isoformat()
 
     assert note() == "1 of 11 jobs; --limit 11 shows all"
+    assert note("--limit", "11") == note("--state", "delayed", "--limit", "9") == ""
     assert note("--state", "delayed") == "1 of 9 jobs; --limit 9 shows all"
     assert note("--due-after", at(2)) == "1 of 8 jobs; --limit 8 shows all"
     assert note("--due-before", at(3)) == "1 of 4 jobs; --limit 4 shows all"
