@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +14,12 @@ from story.adapters import Adapter
 from story.conftest import Snapshot
 from tarry import BadInput, NewJob, Reservation, TarryError
 from tarry.clients.testing import Clock
+
+
+@dataclass
+class Weighed:
+    grams: float
+
 
 AWARE = datetime(2030, 1, 1, tzinfo=timezone.utc)
 NAIVE = AWARE.replace(tzinfo=None)
@@ -104,6 +111,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "n text": (lambda t: t.pop_many("5"), "from 1 to 1000"),
     "delay None": (lambda t: t.add(1, delay=None), "delay: it is None"),
     "not a number": (lambda t: t.add({"a": [float("nan")]}), "body: .*not finite"),
+    "not a number in a dataclass": (lambda t: t.add(Weighed(float("nan"))), "body: .*not finite"),
     "text for bodies": (lambda t: t.add_many("abc"), "bodies: str given"),
     "a map for bodies": (lambda t: t.add_many({"a": 1}), "bodies: dict given"),
     "text for ids": (lambda t: t.delete_many("order-7"), "ids: str given"),
