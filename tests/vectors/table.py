@@ -522,6 +522,7 @@ def cases_beside() -> list[Case]:
         *cases,
         Case("headers are taken away", reserved, step("topic/set_headers", "a", NOW, "", 0, at=SECOND)),
         Case("a priority is given", reserved, step("topic/set_headers", "a", NOW, "[]", 3, at=SECOND)),
+        Case("a priority is changed", [add("a", stored=value(priority=1)), pop()], step("topic/set_headers", "a", NOW, "", 2, at=SECOND)),
         Case("a cancelled run is known", cancelled, step("topic/cancelled", "a", NOW, "a", NOW + 1, at=SECOND)),
         Case("no run was cancelled", [], step("topic/cancelled", "a", NOW)),
         Case("cancelled runs are forgotten", [*cancelled, add("b", at=HOUR), pop(at=HOUR)], step("topic/cancel", "b", at=HOUR + 1)),
