@@ -54,6 +54,7 @@ def settings_of(config: Any) -> str:
 
 
 @registry.on("results", run="process")
+@registry.on("orders-*", run="process")
 @registry.on("orders", run="process", concurrency=2, retry={Empty: None, tarry.BodyError: None, BaseException: "1h"})
 def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the other
     order = job.body

@@ -14,6 +14,7 @@ import pytest
 
 import tarry
 from tarry.worker.process_pool import ChildProcess
+from tarry.worker.settler import Settler
 from tarry.worker.worker import override
 from until import LONGEST_S, is_alive, until
 from warm import WarmTarry
@@ -293,10 +294,21 @@ def test_a_child_adds_to_the_topic_of_its_worker_also_when_it_has_no_stamps(
     assert client.topic("garden").get("eve") is not None
 
 
-def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(
-    worker: tarry.Worker, client: tarry.Client, diary: Path
+@pytest.mark.parametrize("topic", ["orders", "orders-of-a-pattern"])
+def test_a_run_beyond_the_grace_period_is_stopped_and_then_given_back(
+    worker: tarry.Worker, client: tarry.Client, diary: Path, monkeypatch: pytest.MonkeyPatch, topic: str
 ) -> None:
-    client.topic("orders", type=Order).add(Order(str(diary), "stuck"), id="7")
+    client.topic(topic, type=Order).add(Order(str(diary), "stuck"), id="7")
+    give_back, too_early = Settler.give_back, list[Any]()
+
+    def runs() -> bool:
+        return is_alive(int(diary.read_text().split()[2]))
+
+    async def spy(settler: Settler, jobs: list[Any]) -> None:
+        too_early.extend(job for job in jobs if not job.settled and runs())
+        await give_back(settler, jobs)
+
+    monkeypatch.setattr(Settler, "give_back", spy)
 
     async def work() -> int:
         running = asyncio.ensure_future(worker.run(signals=False))
@@ -305,10 +317,11 @@ def test_a_run_beyond_the_grace_period_is_stopped_and_given_back(
         return await running
 
     assert asyncio.run(work()) == 1
-    job = client.topic("orders").get("7")
+    assert too_early == []
+    job = client.topic(topic).get("7")
     assert job is not None
     assert (job.state, job.attempts) == ("ready", 0)
-    assert not is_alive(int(diary.read_text().split()[2]))
+    assert not runs()
 
 
 def test_cancel_when_lost_stops_a_run_in_a_child(
