@@ -376,3 +376,23 @@ def test_the_banner_names_a_few_of_many_topics(valkey_url: str, namespace: str) 
     shown = process.banner(worker_for(30, valkey_url, namespace), 1).splitlines()
     assert sum(line.startswith("  topic    ") for line in shown) == 3
     assert "           … and 27 more topics" in shown
+
+
+class OneSlot:
+    """A gate with a slot for one job at a time."""
+
+    def take_slots(self) -> int:
+        return 1
+
+    def give_slots_back(self) -> None: ...
+
+
+def test_a_wait_at_many_partitions_takes_no_more_than_its_gate_allows(valkey_url: str, namespace: str) -> None:
+    async def story() -> None:
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            topic = client.topic("orders", partitions=3)
+            await topic.add_many(range(20))
+            [(_, _, jobs)] = await client.engine.take([topic.verbs], 5, "1m", None, OneSlot())
+            assert len(jobs) == 1
+
+    asyncio.run(story())
