@@ -99,7 +99,7 @@ def _decode_claimed(
         except BadInput as fault:
             unfit.append((one, str(fault)))
         else:
-            fit.append((one.id.encode(), b"due %d" % due, pack_job(now, flags, 0, 0, b"", raw), None, None))
+            fit.append((one.id.encode(), b"due %d" % due, pack_job(now, flags, raw), None, None))
     return fit, unfit
 
 

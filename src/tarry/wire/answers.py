@@ -145,7 +145,8 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     fields: dict[str, Any] = {"id": record.id, "topic": record.topic}
     try:
         fields |= bodies.body_fields(record.encoded)
-        fields["priority"] = record.head.priority
+        head = record.head
+        fields.update(priority=head.priority)
         if headers := record.headers:
             fields["headers"] = headers
             if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):
@@ -185,7 +186,14 @@ def carried_contents(
     """The job's fields, as the library has them."""
     (raw, flag), headers = bodies.body_in(record), record.headers if record.unreadable is None else None
     return contents.JobContents(
-        created, flag, round(ttr_ms), max_attempts, max_lateness_us, headers, raw, priority=record.priority
+        created,
+        flag,
+        raw,
+        ttr_ms=round(ttr_ms),
+        max_attempts=max_attempts,
+        headers=headers,
+        max_lateness_us=max_lateness_us,
+        priority=record.priority,
     )
 
 

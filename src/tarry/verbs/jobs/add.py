@@ -55,7 +55,7 @@ def add_job(
             return Added(key.decode(), True, "delayed", as_datetime(reply))
         return Added(key.decode(), True, "ready", as_datetime(-reply))
 
-    large, small = scripts_for(context.keys, mark in PLAIN_MARKS and not options.priority, options.is_later)
+    large, small = scripts_for(context.keys, mark in PLAIN_MARKS and not options.contents.priority, options.is_later)
     return ScriptCall(ADD, large, EACH, decode, items, 1, small=small)
 
 

@@ -21,17 +21,19 @@ def given_max_attempts(stored: int) -> int | UnsetType | None:
 class JobContents(NamedTuple):
     """The fields of a job, as ``add`` stored them."""
 
-    created: int
-    flags: int
-    ttr_ms: int
-    max_attempts: int
-    max_lateness_us: int | None
-    """Microseconds after the due time; ``None`` if the job has no limit."""
-    headers: bytes | dict[str, str] | None
-    """As they are stored, or as a map; ``None``: they cannot be read."""
-    body: bytes
+    created: int = 0
+    flags: int = 0
+    body: bytes = b""
     nonce: bytes = NO_NONCE
+    ttr_ms: int = 0
+    max_attempts: int = 0
+    headers: bytes | dict[str, str] | None = b""
+    """As they are stored, or as a map; ``None``: they cannot be read."""
+    max_lateness_us: int | None = None
+    """Microseconds after the due time; ``None`` if the job has no limit."""
     priority: int = 0
+    first: int | None = None
+    """The moment of the first event that the job stands for (lua/lib/latest.lua); ``None`` if it is this one."""
 
     @property
     def given_max_attempts(self) -> int | UnsetType | None:

@@ -16,8 +16,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
-from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
+from tarry.verbs.jobs.job_fields import NO_LIMIT, NO_NONCE, JobContents
 
 T = TypeVar("T")
 IfExists = Literal["error", "keep", "replace"]
@@ -54,20 +54,24 @@ class JobOptions(Struct, frozen=True):
 
     def encode(self) -> EncodedOptions:
         """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
-        at, headers, ttr, max_lateness = self.at, self.headers, self.ttr, self.max_lateness
-        if at is None and headers is None and ttr is None and max_lateness is None:
+        if self.at is None and self.headers is None:
             try:
-                return _encode_common(self.delay, self.if_exists, self.max_attempts, self.priority)
+                return _encode_common(
+                    self.delay, self.if_exists, self.ttr, self.max_attempts, self.max_lateness, self.priority
+                )
             except TypeError:
                 pass  # not hashable, and so wrong: the checks below raise the error
-        return _encode(
-            encode_due_time(self.delay, at),
-            self.if_exists,
-            ttr_ms_of(ttr),
-            self.max_attempts,
-            records.pack_headers(headers),
-            max_lateness_us(max_lateness),
-            priority_of(self.priority),
+        return _encode(self)
+
+    @staticmethod
+    def of(head: JobContents) -> JobOptions:
+        """The options that were stored with a job, for another one. Raises ``BodyError`` if its headers are damaged."""
+        return JobOptions(
+            ttr=timedelta(milliseconds=head.ttr_ms) if head.ttr_ms else None,
+            max_attempts=head.given_max_attempts,
+            headers=records.unpack_headers(head.headers) or None,
+            max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
+            priority=head.priority,
         )
 
 
@@ -93,35 +97,42 @@ class EncodedOptions(NamedTuple):
     due_time: bytes
     is_later: bool
     """Due after a delay, and beyond the horizon."""
-    ttr_ms: int
-    max_attempts: int
-    headers: bytes
-    max_lateness_us: int | None
-    """After its due time; ``None`` if not given."""
-    priority: int
+    contents: JobContents
+    """Those that are stored with each job."""
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
     latest_us: int | None = None
     """After the first event; ``None`` if not given."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
-        if not flags and nonce is contents.NO_NONCE:
+        if not flags and nonce is NO_NONCE:
             return self.json_head
-        return records.pack_head(
-            flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.max_lateness_us, self.priority
-        )
+        return records.change_head(self.json_head, flags, nonce)
 
     def of_job(self, job: NewJob[Any], flags: int, nonce: bytes) -> tuple[bytes, bytes]:
         """When one of many jobs is due, and its head: its own options win over these. Raises ``BadInput``."""
         due_time = self.due_time if job.delay is None and job.at is None else encode_due_time(job.delay, job.at)
         if self.latest_us is not None:
             _check_latest(self.latest_us, due_time)
-        ttr_ms = self.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
-        limit = self.max_attempts if job.max_attempts is UNSET else max_attempts_of(job.max_attempts)
-        headers = self.headers if job.headers is None else records.pack_headers(job.headers)
-        max_lateness = self.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness)
-        priority = self.priority if job.priority is None else priority_of(job.priority)
-        return due_time, records.pack_head(flags, ttr_ms, limit, nonce, headers, max_lateness, priority)
+        if (
+            job.ttr is None
+            and job.max_attempts is UNSET
+            and job.headers is None
+            and job.max_lateness is None
+            and job.priority is None
+        ):
+            return due_time, self.head(flags, nonce)
+        call = self.contents
+        head = records.pack_head(
+            flags,
+            nonce,
+            ttr_ms=call.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr),
+            max_attempts=call.max_attempts if job.max_attempts is UNSET else max_attempts_of(job.max_attempts),
+            headers=call.headers if job.headers is None else records.pack_headers(job.headers),
+            max_lateness_us=call.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness),
+            priority=call.priority if job.priority is None else priority_of(job.priority),
+        )
+        return due_time, head
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
@@ -145,29 +156,47 @@ def _check_latest(latest_us: int, due_time: bytes) -> None:
 
 @lru_cache(maxsize=256, typed=True)
 def _encode_common(
-    delay: Duration | UnsetType, if_exists: IfExists, max_attempts: int | UnsetType | None, priority: int
-) -> EncodedOptions:
-    return _encode(encode_due_time(delay, None), if_exists, 0, max_attempts, b"", None, priority_of(priority))
-
-
-def _encode(
-    due_time: bytes,
+    delay: Duration | UnsetType,
     if_exists: IfExists,
-    ttr_ms: int,
+    ttr: Duration | None,
     max_attempts: int | UnsetType | None,
-    headers: bytes,
-    max_lateness: int | None,
+    max_lateness: Duration | None,
     priority: int,
 ) -> EncodedOptions:
+    given = JobOptions(
+        delay=delay,
+        if_exists=if_exists,
+        ttr=ttr,
+        max_attempts=max_attempts,
+        max_lateness=max_lateness,
+        priority=priority,
+    )
+    return _encode(given)
+
+
+def _encode(options: JobOptions) -> EncodedOptions:
+    due_time, if_exists = encode_due_time(options.delay, options.at), options.if_exists
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
-    limit = max_attempts_of(max_attempts)
-    head = records.pack_head(0, ttr_ms, limit, contents.NO_NONCE, headers, max_lateness, priority)
-    is_later = due_time.isdigit() and int(due_time) > HORIZON_US
-    return EncodedOptions(
-        mark, due_time, is_later, ttr_ms, limit, headers, max_lateness, priority=priority, json_head=head
+    contents = JobContents(
+        ttr_ms=ttr_ms_of(options.ttr),
+        max_attempts=max_attempts_of(options.max_attempts),
+        headers=records.pack_headers(options.headers),
+        max_lateness_us=max_lateness_us(options.max_lateness),
+        priority=priority_of(options.priority),
     )
+    json_head = records.pack_head(
+        0,
+        NO_NONCE,
+        ttr_ms=contents.ttr_ms,
+        max_attempts=contents.max_attempts,
+        headers=contents.headers,
+        max_lateness_us=contents.max_lateness_us,
+        priority=contents.priority,
+    )
+    is_later = due_time.isdigit() and int(due_time) > HORIZON_US
+    return EncodedOptions(mark, due_time, is_later, contents, json_head)
 
 
 def encode_due_time(delay: Duration | UnsetType | None, at: datetime | None) -> bytes:
@@ -201,7 +230,7 @@ def max_lateness_us(max_lateness: Duration | None) -> int | None:
 def max_attempts_of(value: int | UnsetType | None) -> int:
     """As it is stored; 0 if not given. Raises ``BadInput``."""
     if value is None:
-        return contents.NO_LIMIT
+        return NO_LIMIT
     if value is UNSET:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1_000_000:
@@ -224,7 +253,7 @@ ENCODED_DEFAULTS = DEFAULT_OPTIONS.encode()
 
 def check_new_job(job: NewJob[Any]) -> None:
     """Checks the options of one job of several. Raises ``BadInput``."""
-    ENCODED_DEFAULTS.of_job(job, 0, contents.NO_NONCE)
+    ENCODED_DEFAULTS.of_job(job, 0, NO_NONCE)
 
 
 DURATIONS = frozenset(name for name, kind in get_type_hints(JobOptions).items() if timedelta in get_args(kind))

@@ -1,12 +1,13 @@
 """The stored records in a topic's ``jobs``, ``runs``, ``attempts`` and ``results``.
 
-    jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ max lateness d ┬ first d ┬ length H ┬ headers ┬ body ┐
+    jobs   id → ┌ created 7 ┬ flags 1 ┬ nonce 6 ┬ further flags H ┬ ttr ms I ┬ attempts I ┬ further fields ┬ length H ┬ headers ┬ body ┐
     runs   id → ┌ attempt 3 ┬ flags 1 ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
     attempts   id → ┌ number I ┬ began d ┬ ended d ┬ length B ┬ length B ┬ holder ┬ error ┬ … ┐
     results    id → ┌ format 1 ┬ finished d ┬ kind B ┬ length H ┬ length H ┬ length I ┬ size I ┬ run ┬ attempts ┬ result ┬ job ┐
 
 Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
-bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3; of the 16 further flags all but two are free.
+bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3. Each of the 16 further flags that is not free names one of
+the further fields, which are in the order of their flags: a number, or text with its length in a byte.
 The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
 stands for (lua/lib/latest.lua); only scripts use it. The flag of a run: the attempt is the last one, and
 its consumer has not confirmed it yet.
@@ -19,6 +20,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from struct import Struct
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,12 +35,10 @@ LONGEST_HEADERS = 8192
 _HEAD, _FLAGS_AT = 8, 7
 _MOMENT_BITS, _USED_MOMENT_BITS, _LAST_TOP = 56, 52, 15
 """A moment that needs more is beyond 2112: nobody wrote it."""
-_WORD, _H, _I, _D = Struct("<Q"), Struct("<H"), Struct("<I"), Struct("<d")
+_WORD, _B, _H, _I = Struct("<Q"), Struct("<B"), Struct("<H"), Struct("<I")
 _PRIORITY_SHIFT, MOST_PRIORITY = 1, 3
 """The priority is two bits of the flags."""
 _HAS_NONCE, _HAS_HEADERS, _HAS_TTR, _HAS_ATTEMPTS, _FURTHER = 8, 16, 32, 64, 128
-_HAS_MAX_LATENESS, _HAS_FIRST = 1, 2
-"""Further flags."""
 _OF_THE_BODY = JSON | RAW
 _NONCE_SIZE = len(NO_NONCE)
 _BYTES = [bytes((flags,)) for flags in range(256)]
@@ -59,39 +59,97 @@ _NO_HEADERS = "headers: they are damaged. Read the body without them, or delete 
 _encode = msgspec.json.Encoder().encode
 
 
+class _Number:
+    """A field that is a whole number."""
+
+    def __init__(self, format: str) -> None:
+        self._struct = Struct(format)
+
+    def pack(self, value: int) -> bytes:
+        return self._struct.pack(value)
+
+    def read(self, record: bytes, at: int) -> tuple[int, int]:
+        """The value, and where the next field begins. Raises ``struct.error``."""
+        return _whole(self._struct.unpack_from(record, at)[0]), at + self._struct.size
+
+
+class _Text:
+    """A field that is text of at most 255 bytes, behind its length."""
+
+    def pack(self, value: str) -> bytes:
+        raw = value.encode()
+        return _BYTES[len(raw)] + raw
+
+    def read(self, record: bytes, at: int) -> tuple[str, int]:
+        (size,) = _B.unpack_from(record, at)
+        end = at + 1 + size
+        return record[at + 1 : end].decode("utf-8", "replace"), end
+
+
+class _FurtherField(NamedTuple):
+    """A field of ``JobContents`` that a further flag names; ``None`` if it is not there."""
+
+    name: str
+    flag: int
+    kind: _Number | _Text
+
+
+_FURTHER_FIELDS = (_FurtherField("max_lateness_us", 1, _Number("<d")),)
+_READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")))
+"""The last is written by scripts only."""
+_KNOWN_FLAGS = sum(one.flag for one in _READ)
+_NO_FURTHER_FIELD = (None,) * len(_FURTHER_FIELDS)
+_NO_MORE: dict[str, Any] = {}
+
+
 def pack_head(
     flags: int,
-    ttr_ms: int,
-    max_attempts: int,
     nonce: bytes,
-    headers: bytes,
-    max_lateness_us: int | None,
-    priority: int,
+    *,
+    ttr_ms: int = 0,
+    max_attempts: int = 0,
+    headers: bytes | dict[str, str] | None = b"",
+    max_lateness_us: int | None = None,
+    priority: int = 0,
 ) -> bytes:
     """The head as the client sends it; the script prepends created."""
     flags |= priority << _PRIORITY_SHIFT
-    if nonce == NO_NONCE:
-        nonce = b""
-    else:
-        flags |= _HAS_NONCE
-    if not (ttr_ms or max_attempts or headers or max_lateness_us is not None):
-        return _BYTES[flags] + nonce
-    fields = b""
-    if max_lateness_us is not None:
+    fields = more = b""
+    further = (max_lateness_us,)
+    if further != _NO_FURTHER_FIELD:
         flags |= _FURTHER
-        fields = _H.pack(_HAS_MAX_LATENESS)
+        given, more = _pack_further(further)
+        fields = _H.pack(given)
     if ttr_ms:
         flags |= _HAS_TTR
         fields += _I.pack(ttr_ms)
     if max_attempts:
         flags |= _HAS_ATTEMPTS
         fields += _I.pack(max_attempts)
-    if max_lateness_us is not None:
-        fields += _D.pack(max_lateness_us)
+    fields += more
     if headers:
+        packed = headers if isinstance(headers, bytes) else pack_headers(headers)
         flags |= _HAS_HEADERS
-        fields += _H.pack(len(headers)) + headers
-    return _BYTES[flags] + nonce + fields
+        fields += _H.pack(len(packed)) + packed
+    return _BYTES[flags] + fields if nonce == NO_NONCE else _BYTES[flags | _HAS_NONCE] + nonce + fields
+
+
+def change_head(head: bytes, flags: int, nonce: bytes) -> bytes:
+    """A head without a nonce, with more flags and perhaps a nonce."""
+    if nonce == NO_NONCE:
+        return _BYTES[head[0] | flags] + head[1:]
+    return _BYTES[head[0] | flags | _HAS_NONCE] + nonce + head[1:]
+
+
+def _pack_further(values: tuple[Any, ...]) -> tuple[int, bytes]:
+    """The further flags, and the fields."""
+    flags, fields = 0, b""
+    kind: Any
+    for value, (_, flag, kind) in zip(values, _FURTHER_FIELDS, strict=True):
+        if value is not None:
+            flags |= flag
+            fields += kind.pack(value)
+    return flags, fields
 
 
 def pack_headers(headers: Mapping[str, str] | None) -> bytes:
@@ -137,17 +195,17 @@ def unpack_head(value: Record) -> JobContents:
     flags, created = word >> _MOMENT_BITS, word & (1 << _MOMENT_BITS) - 1
     if created >> _USED_MOMENT_BITS:
         raise BodyError(_UNREADABLE)
-    nonce, ttr_ms, max_attempts, max_lateness_us, headers, body = _fields(value, flags)
+    nonce, ttr_ms, max_attempts, more, headers, body = _fields(value, flags)
     return JobContents(
         created,
         flags & _OF_THE_BODY,
+        value[body:],
+        nonce,
         ttr_ms,
         max_attempts,
-        max_lateness_us,
         value[headers:body],
-        value[body:],
-        nonce=nonce,
         priority=flags >> _PRIORITY_SHIFT & MOST_PRIORITY,
+        **more,
     )
 
 
@@ -163,10 +221,10 @@ def body_of(value: Record) -> tuple[bytes, int]:
     return value[_fields(value, flags)[-1] :], flags & _OF_THE_BODY
 
 
-def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int, int]:
-    """The fields that the flags of a head name: nonce, TTR, attempts, maximum lateness, and where headers and body begin. Raises ``BodyError``."""
-    at, further, ttr_ms, max_attempts, max_lateness_us, size = _HEAD, 0, 0, 0, None, 0
-    nonce = NO_NONCE
+def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, dict[str, Any], int, int]:
+    """The fields that the flags of a head name: nonce, TTR, attempts, further ones, and where headers and body begin. Raises ``BodyError``."""
+    at, further, ttr_ms, max_attempts, size = _HEAD, 0, 0, 0, 0
+    nonce, more = NO_NONCE, _NO_MORE
     try:
         if flags & _HAS_NONCE:
             nonce = value[at : at + _NONCE_SIZE]
@@ -174,7 +232,7 @@ def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int,
         if flags & _FURTHER:
             (further,) = _H.unpack_from(value, at)
             at += _H.size
-            if further & ~(_HAS_MAX_LATENESS | _HAS_FIRST):
+            if further & ~_KNOWN_FLAGS:
                 raise BodyError(_UNREADABLE)
         if flags & _HAS_TTR:
             (ttr_ms,) = _I.unpack_from(value, at)
@@ -182,11 +240,11 @@ def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int,
         if flags & _HAS_ATTEMPTS:
             (max_attempts,) = _I.unpack_from(value, at)
             at += _I.size
-        if further & _HAS_MAX_LATENESS:
-            max_lateness_us = _whole(_D.unpack_from(value, at)[0])
-            at += _D.size
-        if further & _HAS_FIRST:
-            at += _D.size
+        if further:
+            more = {}
+            for name, flag, kind in _READ:
+                if further & flag:
+                    more[name], at = kind.read(value, at)
         if flags & _HAS_HEADERS:
             (size,) = _H.unpack_from(value, at)
             at += _H.size
@@ -194,7 +252,7 @@ def _fields(value: bytes, flags: int) -> tuple[bytes, int, int, int | None, int,
         raise BodyError(_UNREADABLE) from None
     if at + size > len(value):
         raise BodyError(_UNREADABLE)
-    return nonce, ttr_ms, max_attempts, max_lateness_us, at, at + size
+    return nonce, ttr_ms, max_attempts, more, at, at + size
 
 
 def unpack_run(run: bytes | None) -> JobRun:
@@ -273,10 +331,9 @@ def _whole(number: float) -> int:
     return int(number) if 0 <= number <= LAST_MOMENT_US else 0
 
 
-def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
-    """A job's complete record, as the script writes it, for jobs that come another way. ``packed``: its headers."""
-    head = pack_head(flags, ttr_ms, max_attempts, NO_NONCE, packed, None, 0)
-    return created.to_bytes(_FLAGS_AT, "little") + head + body
+def pack_job(created: int, flags: int, body: bytes) -> bytes:
+    """The complete record of a job without options, as the script writes it, for jobs that come another way."""
+    return created.to_bytes(_FLAGS_AT, "little") + _BYTES[flags] + body
 
 
 def keep_finished_arg(span: Duration | None) -> bytes:
