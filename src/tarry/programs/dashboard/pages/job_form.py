@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from tarry import AsyncTopic, JobInfo
 from tarry.errors import BadInput, JobExists
-from tarry.internal import RAW, SECOND, JobOptions, head_of, one_line, perform, server_verbs
+from tarry.internal import RAW, JobOptions, head_of, one_line, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
@@ -39,10 +41,21 @@ class FormFields:
     kind: str = "json"
     body: str = ""
     headers: str = ""
-    ttr: str = ""
-    max_attempts: str = ""
-    max_lateness: str = ""
-    priority: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """By the names of INPUTS; empty where an option is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionInput:
+    """An input for an option of the job. Options without one stay as they are when a job is edited or duplicated."""
+
+    name: str
+    label: str
+    placeholder: str
+    as_text: Callable[[Any], str]
+    """Of a value that was given."""
+    parse: Callable[[str], Any]
+    is_number: bool = False
 
 
 async def add_view(visit: PageRequest) -> dict[str, Any]:
@@ -62,7 +75,16 @@ async def edit_view(visit: PageRequest) -> dict[str, Any]:
 
 def _context(mode: str, topic: str, fields: FormFields) -> dict[str, Any]:
     new_id = secrets.token_hex(10)
-    return {"mode": mode, "topic": topic, "fields": fields, "kinds": KINDS, "new_id": new_id, "job": None, "nonce": ""}
+    return {
+        "mode": mode,
+        "topic": topic,
+        "fields": fields,
+        "inputs": INPUTS,
+        "kinds": KINDS,
+        "new_id": new_id,
+        "job": None,
+        "nonce": "",
+    }
 
 
 async def _get(topic: AsyncTopic[Any], id: str) -> JobInfo[Any]:
@@ -84,17 +106,10 @@ def _check_editable(job: JobInfo[Any]) -> None:
 def fields_of(job: JobInfo[Any]) -> FormFields:
     """The form's fields for a job. Raises ``BodyError`` if its record cannot be read."""
     kind, body = _body_as_text(job.raw, head_of(job).flags)
-    head = head_of(job)
-    limit = head.given_max_attempts
-    return FormFields(
-        kind=kind,
-        body=body,
-        headers=_headers_as_text(job.headers),
-        ttr=_seconds(head.ttr_ms * 1000) if head.ttr_ms else "",
-        max_attempts="" if limit is UNSET else NO_LIMIT_WORD if limit is None else str(limit),
-        max_lateness=_seconds(head.max_lateness_us) if head.max_lateness_us is not None else "",
-        priority=str(head.priority or ""),
-    )
+    options = JobOptions.of(head_of(job))
+    given = {one.name: getattr(options, one.name) for one in INPUTS}
+    texts = {one.name: one.as_text(given[one.name]) for one in INPUTS if given[one.name] != _NOT_GIVEN[one.name]}
+    return FormFields(kind, body, _headers_as_text(job.headers), texts)
 
 
 def _body_as_text(raw: bytes, flags: int) -> tuple[str, str]:
@@ -123,39 +138,56 @@ def _escaped(text: str) -> str:
     return "\n".join(one_line(line, as_json=True) for line in text.split("\n"))
 
 
-def _seconds(us: int) -> str:
-    return f"{us / SECOND:.6f}".rstrip("0").rstrip(".") + "s"
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
 
 # ── a form as a job ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _options(form: Form, *, replaced: JobInfo[Any] | None) -> JobOptions:
-    """The options of a form. Without a delay a delayed or ready job that is replaced keeps its due time."""
-    delay, limit = form.value("delay"), form.value("max_attempts")
-    at = replaced.due if replaced is not None and not delay else None
-    priority = form.value("priority") or "0"
-    if not _is_number(priority):
-        raise BadInput(f"priority: {priority[:40]!r} is not a whole number of at most 19 digits.")
-    if limit and limit != NO_LIMIT_WORD and not _is_number(limit):
-        raise BadInput(
-            f"attempts: {limit[:40]!r} is not a whole number. Give one of at most 19 digits, or {NO_LIMIT_WORD!r}; or leave it empty for the topic's default."
-        )
-    options = JobOptions(
+def _options(form: Form, old: JobInfo[Any] | None, *, keeps_due: bool = False) -> JobOptions:
+    """The options of a form that shows the old job. With ``keeps_due`` and without a delay a delayed or ready job keeps its due time."""
+    delay = form.value("delay")
+    at = old.due if old is not None and keeps_due and not delay else None
+    texts = {one.name: form.value(one.name) for one in INPUTS}
+    options = structs.replace(
+        JobOptions() if old is None else JobOptions.of(head_of(old)),
         delay=UNSET if at is not None else delay or 0,
         at=at,
-        ttr=form.value("ttr") or None,
-        max_attempts=UNSET if not limit else None if limit == NO_LIMIT_WORD else int(limit),
         headers=_parse_headers(form.values.get("headers", "")) or None,
-        max_lateness=form.value("max_lateness") or None,
-        priority=int(priority),
+        **{one.name: one.parse(texts[one.name]) if texts[one.name] else _NOT_GIVEN[one.name] for one in INPUTS},
     )
     options.check()
     return options
 
 
+def _parse_limit(text: str) -> int | None:
+    if text != NO_LIMIT_WORD and not _is_number(text):
+        raise BadInput(
+            f"attempts: {text[:40]!r} is not a whole number. Give one of at most 19 digits, or {NO_LIMIT_WORD!r}; or leave it empty for the topic's default."
+        )
+    return None if text == NO_LIMIT_WORD else int(text)
+
+
+def _parse_priority(text: str) -> int:
+    if not _is_number(text):
+        raise BadInput(f"priority: {text[:40]!r} is not a whole number of at most 19 digits.")
+    return int(text)
+
+
 def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) < 20  # Python refuses to convert thousands of digits
+
+
+INPUTS = (
+    OptionInput("ttr", "Time to run", "topic's default", _seconds, str),
+    OptionInput(
+        "max_attempts", "Attempts", "topic's default", lambda n: NO_LIMIT_WORD if n is None else str(n), _parse_limit
+    ),
+    OptionInput("max_lateness", "Maximum lateness", "topic's default", _seconds, str),
+    OptionInput("priority", "Priority", "0", str, _parse_priority, is_number=True),
+)
+_NOT_GIVEN = structs.asdict(JobOptions())
 
 
 def _parse_headers(text: str) -> dict[str, str]:
@@ -211,7 +243,7 @@ def _place_of(text: str) -> str:
 
 
 async def _plan_add(visit: PageRequest, form: Form) -> ActionPlan:
-    _options(form, replaced=None)
+    _options(form, None)
     visit.client.topic(form.value("topic"))
     return ActionPlan(f"Add a job to {filters.plain(form.value('topic'))}?", "Add")
 
@@ -220,7 +252,7 @@ async def _add(visit: PageRequest, form: Form) -> str:
     topic: AsyncTopic[Any] = visit.client.topic(form.value("topic"))
     source = form.value("source")
     old = await _get(topic, source) if source else None
-    options: dict[str, Any] = msgspec.structs.asdict(_options(form, replaced=None))
+    options: dict[str, Any] = structs.asdict(_options(form, old))
     id = form.values.get("new", "") or form.value("new_id") or None
     added = await topic.add(_body(form, old), id=id, **options)
     return f"Job {filters.plain(added.id)} was added to {filters.plain(topic.name)}; it is {added.state}."
@@ -228,14 +260,14 @@ async def _add(visit: PageRequest, form: Form) -> str:
 
 async def _plan_edit(visit: PageRequest, form: Form) -> ActionPlan:
     job = await _seen(visit, form)
-    _options(form, replaced=job)
+    _options(form, job, keeps_due=True)
     return ActionPlan(f"Replace job {filters.plain(job.id)}?", "Replace it")
 
 
 async def _edit(visit: PageRequest, form: Form) -> str:
     job = await _seen(visit, form)
     topic: AsyncTopic[Any] = visit.client.topic(job.topic)
-    options = _options(form, replaced=job).encode().replacing_nonce(head_of(job).nonce)
+    options = _options(form, job, keeps_due=True).encode().replacing_nonce(head_of(job).nonce)
     try:
         added = await perform(topic, server_verbs(topic).add_with(_body(form, job), options, job.id))
     except JobExists:

@@ -12,7 +12,7 @@ import msgspec
 
 from tarry import Schedule, Stats
 from tarry.errors import BadInput
-from tarry.internal import RAW, head_of
+from tarry.internal import RAW, JobOptions, head_of
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.page_request import NotFound, PageRequest, view_known
@@ -219,15 +219,11 @@ async def _run(visit: PageRequest, form: Form) -> str:
     topic = visit.client.topic(form.values.get("topic", ""))
     found, stats = await asyncio.gather(_get(visit, topic.name, form.value("name")), topic.stats())
     raw, head = found.raw, head_of(found)
+    options = msgspec.structs.replace(JobOptions.of(head), if_exists="keep")
     added = await topic.add(
         raw if head.flags == RAW else msgspec.Raw(raw),
         id=f"{found.id}@now:{_stamp(stats.now.replace(microsecond=0))}",
-        if_exists="keep",
-        ttr=timedelta(milliseconds=head.ttr_ms) if head.ttr_ms else None,
-        max_attempts=head.given_max_attempts,
-        headers=found.headers or None,
-        max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
-        priority=head.priority,
+        **msgspec.structs.asdict(options),
     )
     done = "was added" if added.is_new else "was added already"
     return f"Job {filters.plain(added.id)} {done}. The next occurrence stays as it is."
