@@ -63,6 +63,16 @@ def parse_limit(text: str | int | None) -> int | UnsetType | None:
         raise BadInput(f"max_attempts: {text!r}; give a number, or none.") from fault
 
 
+def parse_choice(text: str) -> Any:
+    """A word, which the library checks."""
+    return text
+
+
+def parse_durability(text: str | None) -> Any:
+    """``--durability``: a number of replicas, or a word, which the library checks."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
 def parse_headers(pairs: list[str] | None) -> dict[str, str] | None:
     found = {}
     for pair in pairs or ():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import UNSET, structs
 
 from tarry.errors import BadInput
 from tarry.programs.cli import arguments, output
@@ -89,30 +90,30 @@ def add(
     """Adds a job, or many from a file."""
     if (body is None) == (file is None):
         raise BadInput("body: give a body, or --file for many.")
-    options: dict[str, Any] = {
-        "at": arguments.parse_moment(at, "at"),
-        "if_exists": if_exists,
-        "ttr": ttr,
-        "max_attempts": arguments.parse_limit(max_attempts),
-        "headers": arguments.parse_headers(header),
-        "max_lateness": max_lateness,
-        "priority": priority,
-        "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
-    }
-    if delay is not None:
-        options["delay"] = delay
+    from tarry.internal import JobOptions
+
+    options = JobOptions(
+        delay=UNSET if delay is None else delay,
+        at=arguments.parse_moment(at, "at"),
+        if_exists=arguments.parse_choice(if_exists),
+        ttr=ttr,
+        max_attempts=arguments.parse_limit(max_attempts),
+        headers=arguments.parse_headers(header),
+        max_lateness=max_lateness,
+        priority=priority,
+        durability=arguments.parse_durability(durability),
+    )
     handle = session.topic(topic, partitions)
     if file is None:
         if dry_run or limit is not None:
             raise BadInput("dry_run, limit: use them with --file.")
-        _added(session, handle.add(arguments.parse_body(body or "", raw=raw), id=id, **options))
+        _added(session, handle.add(arguments.parse_body(body or "", raw=raw), id=id, **structs.asdict(options)))
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
-        from tarry.internal import JobOptions
         from tarry.programs.cli.batch import add_from_file
 
-        for job in add_from_file(session, handle, file, JobOptions(**options), raw=raw, limit=limit, dry_run=dry_run):
+        for job in add_from_file(session, handle, file, options, raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
 
 
