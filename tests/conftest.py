@@ -139,6 +139,17 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_telemetry_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The processes that tests start do without OpenTelemetry's SDK, as those of most users do: redis-py imports it where it is
+    installed, and that is a tenth of what a Python with a client costs."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text('import sys\n\nsys.modules["opentelemetry.sdk"] = None\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield
+
+
 @pytest.fixture
 def clock() -> Clock:
     """Imaginary time, for clients that are given it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,7 +53,9 @@ def no_redisson(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def imported(code: str) -> set[str]:
     """The modules of a new process that ran the code."""
-    done = subprocess.run([sys.executable, "-c", COUNT.format(code)], capture_output=True, text=True, check=False)
+    place = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # without the tests' own sitecustomize
+    words = [sys.executable, "-c", COUNT.format(code)]
+    done = subprocess.run(words, env=place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
