@@ -47,6 +47,7 @@ ARGUMENTS = {
     "is_busy": "flag: the holder holds jobs",
     "is_replay": "flag: the call is a repeated one; the answer of the first was lost",
     "keep": "flag: a living entry keeps its deadlines",
+    "keeps_longer": "flag: a pause that ends later stays",
     "keeps_running": "flag: the caller looks again later",
     "kept": "bytes: the record of a schedule that moves",
     "key": "bytes: the key of an entry",

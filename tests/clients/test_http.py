@@ -28,6 +28,7 @@ ELSEWHERE = {
     "post",
     "fail",
     "give_back",
+    "pause_at_least",
     "add_with",
     "add_many_with",
     "on_behalf_of",

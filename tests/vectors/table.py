@@ -529,11 +529,15 @@ def cases_beside() -> list[Case]:
         Case("a seat is given back", [SEAT], step("topic/leave", "v")),
         Case("a seat of an empty topic is given back", [], step("topic/leave", "v")),
         Case("a seat is given back, and a job is due", [add("a"), SEAT], step("topic/leave", "v")),
-        Case("a topic is paused", [add("a")], step("topic/pause", HOUR)),
-        Case("a topic is paused for ever", [], step("topic/pause", 253_402_300_900_000_000)),
-        Case("a pause ends", [PAUSED, add("a")], step("topic/pause", "")),
-        Case("a pause that is over ends", [settings(paused=NOW - 5)], step("topic/pause", "")),
-        Case("no pause ends", [], step("topic/pause", "")),
+        Case("a topic is paused", [add("a")], step("topic/pause", HOUR, "")),
+        Case("a topic is paused for ever", [], step("topic/pause", 253_402_300_900_000_000, "")),
+        Case("a topic is paused for at least a second", [add("a")], step("topic/pause", SECOND, 1)),
+        Case("a longer pause stays", [PAUSED, add("a")], step("topic/pause", SECOND, 1)),
+        Case("a shorter pause gets longer", [PAUSED], step("topic/pause", 2 * HOUR, 1)),
+        Case("a longer pause becomes shorter", [PAUSED], step("topic/pause", SECOND, "")),
+        Case("a pause ends", [PAUSED, add("a")], step("topic/pause", "", "")),
+        Case("a pause that is over ends", [settings(paused=NOW - 5)], step("topic/pause", "", "")),
+        Case("no pause ends", [], step("topic/pause", "", "")),
     ]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from tarry.verbs.jobs.stats import TopicSettings
 from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share
 
 T = TypeVar("T")
-PAUSE = Script("topic/pause", args=("span",))
+PAUSE = Script("topic/pause", args=("span", "keeps_longer"))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "version"), item=("field", "value"))
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=PURGING_PARTS)
 KEEP_US = 30 * DAY
@@ -49,8 +49,16 @@ LONGEST_SPAN_US = 1 << 52
 def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
     """Stops handing out for a time, or until ``resume``."""
     return ScriptCall(
-        PAUSE, keys, (b"%d" % pause_us(span),), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
+        PAUSE,
+        keys,
+        (b"%d" % pause_us(span), b""),
+        lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None,
     )
+
+
+def pause_at_least(keys: TopicKeys, us: int) -> ScriptCall[int]:
+    """The same, in µs; a pause that ends later stays. Returns the end of the pause in server µs."""
+    return ScriptCall(PAUSE, keys, (b"%d" % us, b"1"), int)
 
 
 def pause_us(span: Duration | None) -> int:
@@ -59,7 +67,7 @@ def pause_us(span: Duration | None) -> int:
 
 
 def resume(keys: TopicKeys) -> ScriptCall[None]:
-    return ScriptCall(PAUSE, keys, (b"",), lambda _: None)
+    return ScriptCall(PAUSE, keys, (b"", b""), lambda _: None)
 
 
 class SettingsChange(Struct, frozen=True):

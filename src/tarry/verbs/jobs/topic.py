@@ -311,6 +311,10 @@ class TopicVerbs(Partitions[T]):
     def pause(self, duration: Duration | None) -> Operation[datetime | None]:
         return self._on_each(lambda part: job_verbs.settings.pause(part.keys, duration), lambda ends: ends[0])
 
+    def pause_at_least(self, us: int) -> Operation[int]:
+        """Pauses for a time in µs, and shortens no pause. Returns its end in server µs, of partitions the earliest."""
+        return self._on_each(lambda part: job_verbs.settings.pause_at_least(part.keys, us), min)
+
     def resume(self) -> Operation[None]:
         return self._on_each(lambda part: job_verbs.settings.resume(part.keys), lambda ends: None)
 
