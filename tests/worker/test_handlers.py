@@ -302,7 +302,10 @@ def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
             many_jobs,
             r"jobs is annotated as list\[.*AsyncJob\]; a handler is called with one job at a time: write tarry.AsyncJob",
         ),
-        (many_typed, "one job at a time: write tarry.Job. To take many at once, call topic.pop_many"),
+        (
+            many_typed,
+            r"one job at a time: write tarry.Job. With @worker.on\(topic, batch=100\) .* write list\[tarry.Job\]",
+        ),
         (perhaps, "one job at a time"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import servers
+import tarry
 from tarry.values.keys import holder_channel
 from until import until
 from warm import WarmTarry
@@ -40,6 +41,26 @@ def test_the_jobs_of_a_killed_worker_go_to_another_one(scene: Scene, topic: str,
     assert scene.client.topic(topic).check().ok
     until(lambda: int(first[2]) not in [info.pid for info in scene.client.workers()], "it is not listed any more")
     until(lambda: "is gone; 1 of its jobs released" in scene.log(other), "it says so")
+
+
+def test_a_worker_that_is_killed_in_a_batch_repeats_that_batch_at_most(scene: Scene) -> None:
+    """Promise: When a worker is killed."""
+    victim = scene.start_known()
+    topic = scene.client.topic("many")
+    topic.add_many([tarry.NewJob("stuck" if n == 45 else "", id=str(n)) for n in range(100)])
+    until(lambda: ["45", "1", str(victim.pid)] in scene.journal(), "its batch runs")
+    kill_all_of(scene, victim)
+    victim.wait()
+    closed = {id for [id] in scene.journal("closed")}
+    scene.start()
+    until(lambda: len(scene.journal("closed")) >= 100, "all are closed")
+    again = [id for id, attempt, _ in scene.journal() if attempt == "2"]
+    assert "45" in again
+    assert len(again) <= 10
+    assert not closed & {*again}, "those that were done stay done"
+    assert sorted(int(id) for [id] in scene.journal("closed")) == [*range(100)]
+    until(lambda: topic.stats().finished == 100, "all are finished")
+    assert topic.check().ok
 
 
 def test_a_worker_that_starts_afterwards_gets_them(scene: Scene) -> None:

@@ -46,6 +46,16 @@ def plain(job: tarry.Job[str]) -> None:
     note("closed", job.id)
 
 
+@worker.on("many", batch=10)
+async def many(jobs: list[tarry.AsyncJob[str]]) -> None:
+    for job in jobs:
+        note("taken", job.id, job.attempt, os.getpid())
+    if any(job.body == "stuck" and job.attempt == 1 for job in jobs):
+        await asyncio.Event().wait()
+    for job in jobs:
+        note("closed", job.id)
+
+
 def made() -> tarry.Worker:
     return worker
 

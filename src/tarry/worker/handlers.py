@@ -6,13 +6,15 @@
     def f(job: Job[Order])                in a thread: a Job, whose verbs block
     def f(order: Order)                   in a thread: the body
 
+With ``batch=`` it is given a list of them: ``list[AsyncJob[Order]]``, ``list[Order]``.
+
 A handler that cannot work is refused at registration, not when the first job comes.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -27,6 +29,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 
 Function = Callable[..., Any]
 _JOBS = (AsyncJob, Job, BaseJob)
+_LISTS = (list, Iterable, Collection, Sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,11 @@ def signature_of(function: Function) -> inspect.Signature:
     return signature
 
 
-def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> Handler:
-    """Reads the handler's signature; ``kind`` is the ``type=`` of ``on``. Raises ``BadInput``."""
+def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None, *, takes_many: bool = False) -> Handler:
+    """Reads the handler's signature; ``kind`` is the ``type=`` of ``on``. ``takes_many``: it is given a list. Raises ``BadInput``."""
     name, awaited = name_of(function) if callable(function) else "", is_async(function)
     parameter = _only_parameter(signature_of(function), name)
-    annotation = parameter.annotation
+    annotation = _item_type(parameter, awaited, name) if takes_many else parameter.annotation
     if annotation in (inspect.Parameter.empty, Any, object):  # no type given
         return Handler(function, name, awaited, False, kind)
     origin = get_origin(annotation) or annotation
@@ -93,10 +96,25 @@ def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> 
     if _has_job(annotation):
         one = "AsyncJob" if awaited else "Job"
         raise BadInput(
-            f"handler {name}: {parameter.name} is annotated as {inspect.formatannotation(annotation)}; a handler is called with one job at a "
-            f"time: write tarry.{one}. To take many at once, call topic.pop_many(limit)."
+            f"handler {name}: {parameter.name} is annotated as {inspect.formatannotation(parameter.annotation)}; a handler is called with "
+            f"one job at a time: write tarry.{one}. With @worker.on(topic, batch=100) it is called with many: write list[tarry.{one}]."
         )
     return Handler(function, name, awaited, True, _body_type(kind, annotation, name))
+
+
+def _item_type(parameter: inspect.Parameter, awaited: bool, name: str) -> Any:
+    """The annotation of one job or one body, of a handler that is given a list. Raises ``BadInput``."""
+    annotation = parameter.annotation
+    if annotation in (inspect.Parameter.empty, Any, object, list):
+        return Any
+    items = get_args(annotation)
+    if get_origin(annotation) in _LISTS and len(items) == 1:
+        return items[0]
+    one = "AsyncJob" if awaited else "Job"
+    raise BadInput(
+        f"handler {name}: {parameter.name} is annotated as {inspect.formatannotation(annotation)}; with batch= a handler is called with "
+        f"a list: write list[tarry.{one}], or list[…] with the type of a body."
+    )
 
 
 def _has_job(annotation: Any) -> bool:

@@ -107,14 +107,14 @@ class WorkerReports:
             pid=os.getpid(),
             version=__version__,
             slots=self._slots,
-            busy=sum(len(jobs) for _, jobs in running),
+            busy=sum(consumer.busy_slots(len(jobs)) for consumer, jobs in running),
             stopping=self.stopping,
             topics=[
                 WorkerTopic(
                     name=consumer.topic.name,
                     handlers=tuple(target.name for target in self._handlers[consumer.topic.name]),
                     slots=consumer.slots,
-                    busy=len(jobs),
+                    busy=consumer.busy_slots(len(jobs)),
                     overrun=len(consumer.overruns),
                     unknown=consumer.settler.unknown_lines(),
                     unknown_tasks=consumer.settler.unknown_names(),

@@ -85,7 +85,9 @@ def log_lost(job: BaseJob[Any]) -> None:
 
 
 def log_cancelled(job: BaseJob[Any], target: Target) -> None:
-    if target.is_async:
+    if target.batching is not None:
+        what = "the rest of its batch goes on, job.lost is true"
+    elif target.is_async:
         what = "its handler is cancelled"
     elif target.process is not None:
         what = "its process is killed"

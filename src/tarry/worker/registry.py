@@ -40,6 +40,7 @@ from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
 from tarry.worker import handlers
+from tarry.worker.batches import Batching, make_batch_call
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
@@ -80,6 +81,11 @@ class TopicRoute:
         """The TTR of the jobs that it pops; ``workers`` is its worker's."""
         ttr: Duration = decide(TTR, {"handler": self.ttr, "worker": workers}).value
         return ttr
+
+    @property
+    def batching(self) -> Batching | None:
+        """For a handler that takes many jobs; ``None``: it takes one."""
+        return None if self.handler is None else self.handler.batching
 
     @property
     def targets(self) -> list[Target]:
@@ -263,6 +269,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         topic: str,
         *others: Never,
         concurrency: int | None = None,
+        batch: int | None = None,
+        linger: Duration | None = None,
         weight: float = 1,
         type: type[Any] | Codec[Any] | None = None,
         ttr: Duration | None = None,
@@ -282,6 +290,9 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         is then of all of them together. A backslash before the ``*`` makes it that character. The function is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
         or as many processes as cores. ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is
         how soon another worker gets the jobs of this one when it dies.
+
+        With ``batch=100`` the function is given a list of up to 100 jobs, or of their bodies, and the first of them waits up to ``linger`` for the others.
+        All are finished together; ``tarry.Failed`` says which failed. A batch takes one slot, and ``concurrency`` is 1 then.
 
         ``timeout`` bounds one run: an async handler is cancelled; a plain
         function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
@@ -303,6 +314,14 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
+        one_job = {
+            "max_lateness": max_lateness is not None,
+            "on_too_late": on_too_late is not None,
+            "cancel_when_lost": cancel_when_lost,
+        }
+        batching = Batching.of(batch, linger, run, by_job=one_job)
+        if batching is not None and ttr is not None:
+            batching.check_ttr(ttr)
         options = RunOptions.of(
             timeout=timeout,
             retry=retry,
@@ -315,9 +334,10 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         )
 
         def register(function: F) -> F:
-            handler = handlers.inspect_handler(function, type)
+            handler = handlers.inspect_handler(function, type, takes_many=batching is not None)
             check_run(run, handler.name, handler.is_async)
-            target = options.target(handler.name, handler.is_async, make_call(handler))
+            call = make_call(handler) if batching is None else make_batch_call(handler)
+            target = replace(options.target(handler.name, handler.is_async, call), batching=batching)
             if run == "process":
                 kind = handler.type
                 process = name_function(
@@ -330,9 +350,10 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                     kind=kind,
                 )
                 target = replace(target, process=process)
-            usual = _usual_slots(handler.is_async, run)
+            usual = _usual_slots(handler.is_async, run) if batching is None else 1
+            takes_ahead = slots is None and batching is None
             route = self.registered.routes_by_topic[topic] = TopicRoute(
-                literal(topic), slots or usual, float(weight), ttr, slots is None, handler.type, target
+                literal(topic), slots or usual, float(weight), ttr, takes_ahead, handler.type, target
             )
             if is_pattern(topic):
                 route.topic, route.is_pattern = topic, True
@@ -509,4 +530,5 @@ def _with_middleware(route: TopicRoute, layers: tuple[Middleware, ...]) -> Topic
 
 
 def _wrap(target: Target, layers: tuple[Middleware, ...]) -> Target:
-    return replace(target, middleware=layers) if layers else target
+    """Middleware is for functions that take one job."""
+    return replace(target, middleware=layers) if layers and target.batching is None else target

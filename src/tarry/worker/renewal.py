@@ -5,7 +5,8 @@
 
 A handler that blocks the event loop, or a thread that computes, so loses no reservation. The thread checks the running
 jobs every sixth of a TTR. A job's age counts from the first check that saw it: it is touched after a third of its TTR, and
-at half of it at the latest. Younger jobs and finished ones cost no call.
+at half of it at the latest. Younger jobs and finished ones cost no call. The jobs of a batch have the age of its first one: all are
+touched in one call.
 
 The same thread watches the event loop: when handlers run and the loop does not answer, it logs which handler blocks it, for
 how long, and where. It also sends the worker's reports (heartbeat.py), and looks whether the server has changed (server_changes.py).
@@ -151,7 +152,7 @@ class Renewal:
             old: list[BaseJob[Any]] = []
             for job in list(consumer.running):  # list() is atomic: the event loop changes it meanwhile
                 ttr = job.ttr_us / SECOND
-                since = seen[job] = self._renewed.get(job, now)
+                since = seen[job] = self._renewed.get(job, seen.get(consumer.firsts.get(job, job), now))
                 shortest = min(shortest, ttr / CHECK_PARTS)
                 if now - since >= ttr / RENEW_PARTS and not job.settled:
                     old.append(job)

@@ -24,6 +24,8 @@ from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import log_lines
 from tarry.worker import worker_clients as clients
+from tarry.worker.batch_consumer import BatchConsumer
+from tarry.worker.batches import JobBatch
 from tarry.worker.consumers import Consumers
 from tarry.worker.discovery import TopicDiscovery
 from tarry.worker.dispatch import target_for
@@ -100,8 +102,8 @@ class _Shared:
     threads: ThreadPool[Any] | None = None
     consumers: dict[str, TopicConsumer] = field(default_factory=dict)
 
-    def thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
-        self.consumers[job.topic].thread_ended(job, fault)
+    def thread_ended(self, ran: Job[Any] | JobBatch, fault: BaseException | None) -> None:
+        self.consumers[ran.topic].thread_ended(ran, fault)
 
 
 class WorkerRun:
@@ -113,6 +115,9 @@ class WorkerRun:
             raise BadInput(
                 "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
             )
+        for route in routes:
+            if route.batching is not None:
+                route.batching.check_ttr(route.ttr_in(worker.inner.ttr))
         self._worker = worker
         self._awaited, self._blocking = clients.for_run()
         self._outage = Outage()
@@ -199,7 +204,7 @@ class WorkerRun:
         topic.verbs.holder = blocking.verbs.holder = self._worker.inner.holder
         settler = Settler(topic, blocking, self._outage)
         slots, processes = self._slots_of(route), shared.processes
-        consumer = TopicConsumer(
+        consumer = (TopicConsumer if route.batching is None else BatchConsumer)(
             settler,
             target_for(route, settler, processes, self._worker.inner.unknown_tasks_die_after_us),
             slots=slots,

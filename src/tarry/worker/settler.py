@@ -94,14 +94,15 @@ class Settler:
         if self.done:
             jobs, self.done = self.done, []
             results = [self.results.pop(job, NO_RESULT) for job in jobs] if self.results else None
-            self.spawn(self._finish(jobs, results))
+            self.spawn(self.finish(jobs, results))
 
     def note_result(self, job: Job, target: Target, result: Any) -> None:
         """Notes the result of a handler, if the topic or the handler keeps finished jobs."""
         if target.keep_finished is not None or (result is not None and self.topic.keeps_finished):
             self.results[job] = encode_result(result, target.keep_finished)
 
-    async def _finish(self, jobs: list[Job], results: list[bytes] | None) -> None:
+    async def finish(self, jobs: list[Job], results: list[bytes] | None) -> None:
+        """Finishes jobs in one request. ``results``: as ``encode_result`` returns them, one for each."""
         try:
             await self._until_answered(len(jobs), lambda: finish_with_results(self.topic, jobs, results))
         except StaleReceipt as fault:

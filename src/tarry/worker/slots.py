@@ -157,14 +157,19 @@ class SlotPool:
         return best
 
 
+def slots_for(jobs: int, jobs_a_slot: int) -> int:
+    """How many slots they need."""
+    return -(-jobs // jobs_a_slot)
+
+
 class WaitGate:
     """The slots of one wait of a user: taken when a pop is due, and given back when that brings nothing.
 
     A topic with partitions may pop from several at the same time. They share the slots, for only one of them brings jobs.
     """
 
-    def __init__(self, pool: SlotPool, user: SlotUser, wanted: int) -> None:
-        self._pool, self._user, self._wanted = pool, user, wanted
+    def __init__(self, pool: SlotPool, user: SlotUser, max_jobs: int, jobs_a_slot: int = 1) -> None:
+        self._pool, self._user, self._max_jobs, self._jobs_a_slot = pool, user, max_jobs, jobs_a_slot
         self._pops = 0
         self.slots = 0
         self.refused = False
@@ -172,11 +177,13 @@ class WaitGate:
         self._ended = False
 
     def take_slots(self) -> int:
+        """For how many jobs there are slots."""
         if not self._pops:
-            self.slots = self._pool.take(self._user, self._wanted, greedy=False)
+            wanted = slots_for(self._max_jobs, self._jobs_a_slot)
+            self.slots = self._pool.take(self._user, wanted, greedy=False)
         self._pops += bool(self.slots)
         self.refused = not self.slots
-        return self.slots
+        return min(self.slots * self._jobs_a_slot, self._max_jobs)
 
     def give_slots_back(self) -> None:
         self._pops -= 1

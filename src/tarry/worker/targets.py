@@ -23,6 +23,7 @@ from tarry.values.durations import Duration, as_timedelta
 from tarry.values.functions import is_async, refuse_generator, refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
+from tarry.worker.batches import Batching
 from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import ProcessFunction
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
@@ -50,6 +51,8 @@ class Target:
     """The function that a child process calls instead of ``call``, with ``run="process"``."""
     keep_finished: Duration | None = None
     """How long its finished jobs are kept; ``None``: the topic decides."""
+    batching: Batching | None = None
+    """For a function that takes many jobs; ``None``: it takes one."""
     settles: bool = False
     """Whether failures are settled inside the middleware, so that the middleware sees ``JobDied``."""
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
-from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.awaited.topic import jobs_of
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
@@ -36,13 +35,13 @@ from tarry.worker.in_hand import JobsInHand, LongestTimes
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.process_pool import ProcessPool
 from tarry.worker.settler import Settler
-from tarry.worker.slots import JobQuota, SlotGroup, SlotPool, WaitGate
+from tarry.worker.slots import JobQuota, SlotGroup, SlotPool, WaitGate, slots_for
 from tarry.worker.targets import Target
 from tarry.worker.threads import ThreadPool
 
 CLEAN_UP_TIMEOUT_S = 1.0
 """How long a cancelled handler may take to clean up before its job is released."""
-Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
+Running = asyncio.Task[None] | ThreadPool[Any] | None
 """The runner of a job: its task or the thread pool; ``None`` before it starts."""
 
 
@@ -62,7 +61,7 @@ class TopicConsumer:
         slot_pool: SlotPool | None = None,
         group: SlotGroup | None = None,
         processes: ProcessPool | None = None,
-        threads: ThreadPool[Job[Any]] | None = None,
+        threads: ThreadPool[Any] | None = None,
     ) -> None:
         self.settler = settler
         self.topic = settler.topic
@@ -83,6 +82,10 @@ class TopicConsumer:
         """The server's time at the last pop, less this process's."""
         self._wait_check: asyncio.TimerHandle | None = None
         self.only_target = pick if isinstance(pick, Target) else None
+        self.batching = self.only_target.batching if self.only_target else None
+        self.jobs_a_slot = self.batching.most if self.batching else 1
+        self.firsts: dict[BaseJob[Any], BaseJob[Any]] = {}
+        """Of the jobs of batches, the first one of their batch: their age is its age (batch_consumer.py)."""
         self._pick = pick
         self._health = ServerHealth(outage)
         self._slot_pool = slot_pool
@@ -126,6 +129,11 @@ class TopicConsumer:
         return len(self.running) + requested + self.settler.unanswered
 
     @property
+    def _has_own_slot(self) -> bool:
+        """Whether it has fewer jobs in hand than slots: then it lacks one of the worker's."""
+        return len(self.running) + self.settler.unanswered < self.slots
+
+    @property
     def has_work(self) -> bool:
         """Whether a job runs or is being settled."""
         return bool(self.running or self.settler.done or self.settler.background)
@@ -134,6 +142,10 @@ class TopicConsumer:
     def jobs_begun(self) -> list[BaseJob[Any]]:
         """The jobs whose handlers run. It may be read in another thread: ``list()`` is atomic."""
         return [job for job in list(self.running) if self.running.get(job) is not None]
+
+    def busy_slots(self, jobs: int) -> int:
+        """How many slots are busy, when so many jobs have begun."""
+        return jobs
 
     def target_of(self, job: BaseJob[Any]) -> Target:
         """The handler or task that the job is for."""
@@ -175,7 +187,7 @@ class TopicConsumer:
             asked, self._slots_requested, self._popping = self._slots_requested, 0, False
             refused, self._gate = self._gate is not None and self._gate.refused, None
             self._health.succeeded()
-            self._backlog = 0 < asked == len(jobs)
+            self._backlog = 0 < asked * self.jobs_a_slot == len(jobs)
             if self.quota is not None:
                 self.quota.take(len(jobs))
             if jobs:
@@ -197,22 +209,29 @@ class TopicConsumer:
         max_jobs = self._max_jobs(now)
         if self.quota is not None:
             max_jobs = min(max_jobs, self.quota.left)
-        if self._slot_pool is None or max_jobs <= 0:
-            self._slots_requested = max(max_jobs, 0)
+        slots = slots_for(max(max_jobs, 0), self.jobs_a_slot)
+        if self._slot_pool is None or not slots:
+            self._slots_requested = slots
         elif at_once:
-            max_jobs = self._slots_requested = self._slot_pool.take(self, max_jobs, greedy=self._backlog)
+            self._slots_requested = self._slot_pool.take(self, slots, greedy=self._backlog)
+            max_jobs = min(max_jobs, self._slots_requested * self.jobs_a_slot)
         return max_jobs
 
-    async def _pop(self, max_jobs: int, wait: float | None, *, at_once: bool) -> Sequence[AsyncJob[Any]]:
+    async def _pop(self, max_jobs: int, wait: float | None, *, at_once: bool) -> Sequence[BaseJob[Any]]:
         if self._slot_pool is None or at_once:
             return await self.topic.pop_many(max_jobs, wait=0 if at_once else wait, ttr=self.ttr)
-        gate = self._gate = WaitGate(self._slot_pool, self, max_jobs)
+        gate = self._gate = WaitGate(self._slot_pool, self, max_jobs, self.jobs_a_slot)
         engine: Any = self.topic.engine  # a worker has no other than a server's
         taken = await engine.take([self.topic.verbs], max_jobs, wait, self.ttr, gate)
         self._slots_requested = gate.end()
         return [job for _, reply, raws in taken for job in jobs_of(self.topic, reply, raws)]
 
     def _take(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> None:
+        jobs = self._hold(jobs, loop)
+        loop.call_soon(loop.call_soon, self._start, jobs)  # two loop turns later: by then the next pop was sent
+
+    def _hold(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> Sequence[BaseJob[Any]]:
+        """From now on they are in hand. Returns them as the handler is given them."""
         if self.only_target is not None and not self.only_target.is_async:
             jobs = [Job(job.parts, self.blocking) for job in jobs]
         self._in_hand.jobs_came(loop.time())
@@ -222,7 +241,7 @@ class TopicConsumer:
         self.running.update(dict.fromkeys(jobs))
         self._note_for_idle_check()
         self.on_popped(jobs)
-        loop.call_soon(loop.call_soon, self._start, jobs)  # two loop turns later: by then the next pop was sent
+        return jobs
 
     def _leave_slots(self) -> None:
         """The pop was cut off, or it was the last one."""
@@ -271,7 +290,7 @@ class TopicConsumer:
 
     async def _wait_for_slot(self) -> None:
         used_up = self.quota is not None and self.quota.left <= 0
-        if self._slot_pool is not None and not used_up and len(self.running) + self.settler.unanswered < self.slots:
+        if self._slot_pool is not None and not used_up and self._has_own_slot:
             await self._slot_pool.wait(self)
             return
         self._freed = asyncio.get_running_loop().create_future()
@@ -343,16 +362,19 @@ class TopicConsumer:
             self._job_ended(job, target)
 
     def _start_in_thread(self, job: BaseJob[Any], target: Target) -> None:
-        if self._threads is None:
-            self._threads = ThreadPool(self.topic.name, self.slots, self.thread_ended)
+        threads = self._threads or self._start_threads()
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
             job = Job(job.parts, self.blocking)
-        self.running[job] = self._threads
-        self._threads.run(job, self._noting_result(target), self.busy)
+        self.running[job] = threads
+        threads.run(job, self._noting_result(target), self.busy)
         if target.timeout_s is not None and target.process is None:
             loop = asyncio.get_running_loop()
             self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
+
+    def _start_threads(self) -> ThreadPool[Any]:
+        self._threads = ThreadPool(self.topic.name, self.slots, self.thread_ended)
+        return self._threads
 
     def _noting_result(self, target: Target) -> Callable[[Job[Any]], Any]:
         """The target's function for a thread; where finished jobs are kept, its result is noted before the job ends."""
@@ -367,7 +389,9 @@ class TopicConsumer:
 
         return call
 
-    def thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
+    def thread_ended(self, ran: Any, fault: BaseException | None) -> None:
+        """A job has run in a thread; in a subclass it is what runs there."""
+        job: Job[Any] = ran
         if job not in self.running:
             return  # released while it ran
         if job in self._timers:
@@ -506,21 +530,21 @@ class TopicConsumer:
             self._wait_check.cancel()
         not_started = self._take_waiting()
         if self._threads is not None and not self._shares_threads:
-            for queued in self._threads.cancel_queued():
-                self.running.pop(queued, None)
-                not_started.append(queued)
+            not_started += self._cancel_queued(self._threads)
         self.settler.spawn(self.settler.put_back(not_started))
         if self.running and grace_s:
             await self._wait_for_running(grace_s, stop_now)
         cut_off = len(self.running)
-        for job, runs in list(self.running.items()):
+        tasks: dict[asyncio.Task[None], None] = {}
+        for job, runs in self.running.items():
             if isinstance(runs, asyncio.Task):
-                runs.cancel()  # each releases its job
+                tasks[runs] = None
             elif self._processes is None or self.target_of(job).process is None:
                 job.lost = True
+        for task in tasks:  # a batch has one for all of its jobs
+            task.cancel()  # it releases them
         if self.running or not self._shares_threads:  # other topics of the pattern may still use the processes
             await self.end_processes()
-        tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
         if tasks:
             await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
         left = [job for job in self.running if job not in self.overruns]  # the others come back after their TTR
@@ -531,6 +555,13 @@ class TopicConsumer:
         if self._threads is not None:
             self._threads.end()
         return cut_off, len(not_started)
+
+    def _cancel_queued(self, threads: ThreadPool[Any]) -> list[BaseJob[Any]]:
+        """Removes the jobs that no thread has started, and returns them."""
+        queued: list[Job[Any]] = threads.cancel_queued()
+        for job in queued:
+            self.running.pop(job, None)
+        return [*queued]
 
     async def end_processes(self) -> None:
         """Kills the child processes, and waits until their jobs are released."""

@@ -3,6 +3,7 @@
     raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides, and never dead at once
     raise Snooze("1h")          again in an hour, and this attempt does not count
     raise Bury("no such user")  set aside, dead, with the reason
+    raise Failed({job: error})  of a handler with ``batch=``: these jobs failed, the others are done
     any other exception         again after a back-off; dead after the last attempt
 
 A policy is a ``BackOff``; or a duration, how long each retry waits; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
@@ -64,6 +65,20 @@ class Bury(Exception):
         self.reason = reason
 
 
+class Failed(Exception):
+    """Raised by a handler with ``batch=``: these jobs failed, each by its own error; the others of the batch are finished.
+
+    An error is what a handler of one job would raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``; text is that of a
+    ``tarry.Retry``.
+    """
+
+    def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:
+        if not isinstance(errors, Mapping) or not all(isinstance(one, (BaseException, str)) for one in errors.values()):
+            raise BadInput(f"Failed: {errors!r}; give a map from jobs to exceptions or text, such as {{job: error}}.")
+        super().__init__(f"{len(errors)} jobs, named by a function that is given many with batch=")
+        self.errors: Mapping[Any, BaseException | str] = dict(errors)
+
+
 class JobDied(Exception):
     """Seen by middleware when a job became dead; ``error`` is the handler's exception."""
 
@@ -105,7 +120,7 @@ Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exceptio
 PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException], ...]
 """A policy, as users may write it."""
 DEFAULT_BACK_OFF = BackOff()
-_NEVER_RETRIED = (Snooze, Bury, JobDied)
+_NEVER_RETRIED = (Snooze, Bury, Failed, JobDied)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,8 @@ def log_start(worker: Worker, processes: int) -> None:
 
 
 def _kind_of(target: Target) -> str:
-    return "" if target.is_async else " (thread)" if target.process is None else " (process)"
+    where = "" if target.is_async else " (thread)" if target.process is None else " (process)"
+    return where if target.batching is None else f" of up to {target.batching.most} jobs{where}"
 
 
 def write_line(text: str) -> None:

@@ -1,0 +1,861 @@
+"""Handlers that take many jobs in one call: ``@worker.on("n", batch=100, linger="1s")``."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.worker import heartbeat, renewal
+from tarry.worker.registry import Registry
+from tarry.worker.renewal import Renewal
+from tarry.worker.settler import Settler
+from until import LONGEST_S, until
+
+KINDS = ["async", "plain"]
+LONG = {"linger": "9h", "ttr": "10h"}
+"""Nothing ends in the time of a test."""
+
+
+def as_kind(kind: str, call: Callable[[list[Any]], Any]) -> Any:
+    """A handler in the event loop or in a thread, which is given jobs."""
+    if kind == "plain":
+
+        def plain(jobs: list[tarry.Job[Any]]) -> Any:
+            return call([*jobs])
+
+        return plain
+
+    async def awaited(jobs: list[tarry.AsyncJob[Any]]) -> Any:
+        return call([*jobs])
+
+    return awaited
+
+
+def bodies(jobs: Sequence[Any]) -> list[Any]:
+    return [job.body for job in jobs]
+
+
+@pytest.fixture
+def worker(client: tarry.Client) -> tarry.Worker:
+    return tarry.Worker("shop", client=client)
+
+
+async def until_so(is_so: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(LONGEST_S):
+        while not await is_so():  # noqa: ASYNC110  # the server decides
+            await asyncio.sleep(0.01)
+
+
+def work(worker: tarry.Worker) -> None:
+    assert asyncio.run(worker.run_until_idle()) == 0
+
+
+# ── batches ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_thousand_due_jobs_are_ten_calls_and_ten_finishes(
+    client: tarry.Client, worker: tarry.Worker, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[Any]] = []
+    finished: list[int] = []
+    finish = Settler.finish
+
+    def counted(self: Settler, jobs: Any, results: Any) -> Any:
+        finished.append(len(jobs))
+        return finish(self, jobs, results)
+
+    monkeypatch.setattr(Settler, "finish", counted)
+    client.topic("n").add_many(range(10_000))
+    worker.on("n", batch=1000)(as_kind(kind, lambda jobs: seen.append(bodies(jobs))))
+    work(worker)
+    assert [len(batch) for batch in seen] == finished == [1000] * 10
+    assert [n for batch in seen for n in batch] == [*range(10_000)]
+    stats = client.topic("n").stats()
+    assert (stats.finished, stats.reserved, stats.popped) == (10_000, 0, 10_000)
+    assert client.topic("n").check().ok
+
+
+def test_the_first_job_waits_for_others_until_its_linger_is_over(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    worker = tarry.Worker(client=TestAsyncClient(valkey_url, clock, namespace=namespace))
+    calls: list[tuple[float, list[Any]]] = []
+
+    @worker.on("n", batch=4, linger="1s")
+    async def handle(jobs: list[tarry.AsyncJob[float]]) -> None:
+        calls.append((round(clock.seconds(), 3), bodies(jobs)))
+        if len(calls) == 3:
+            worker.stop()
+
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        client.topic("n").add_many(
+            [tarry.NewJob(at, delay=at) for at in (10.0, 10.4, 10.9, 11.5, 30.0, 30.1, 30.2, 30.3, 30.4)]
+        )
+        asyncio.run(worker.run(signals=False))
+    assert calls == [(11, [10.0, 10.4, 10.9]), (12.5, [11.5]), (30.3, [30.0, 30.1, 30.2, 30.3])], "a full one at once"
+
+
+def test_without_linger_a_batch_is_what_is_due(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    worker = tarry.Worker(client=TestAsyncClient(valkey_url, clock, namespace=namespace))
+    calls: list[tuple[float, list[Any]]] = []
+
+    @worker.on("n", batch=100)
+    async def handle(jobs: list[float]) -> None:
+        calls.append((round(clock.seconds(), 3), jobs))
+        if len(calls) == 2:
+            worker.stop()
+
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        client.topic("n").add_many([tarry.NewJob(at, delay=at) for at in (10.0, 10.5)])
+        asyncio.run(worker.run(signals=False))
+    assert calls == [(10, [10.0]), (10.5, [10.5])]
+
+
+def test_an_idle_topic_of_a_batch_costs_no_more_than_another(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour of imaginary time until the one job is due. ``linger`` begins with it, and no sooner.
+
+    Promise: Idle costs nothing.
+    """
+    monkeypatch.setattr(heartbeat.WorkerReports, "report_if_due", lambda self, now: None)  # by the real clock
+
+    def calls_of(batch: int | None, linger: str | None) -> int:
+        clock, own, calls = Clock(), f"{namespace}-{batch}", list[int]()
+        worker = tarry.Worker(client=TestAsyncClient(valkey_url, clock, namespace=own))
+        with redis.Redis.from_url(valkey_url) as server, TestClient(valkey_url, clock, namespace=own) as client:
+
+            def note() -> None:
+                calls.append(int(server.info("commandstats")["cmdstat_evalsha"]["calls"]))
+
+            async def handle(_: Any) -> None:
+                note()
+                worker.stop()
+
+            worker.on("n", batch=batch, linger=linger, concurrency=1)(handle)
+            client.topic("n").add("x", delay="1h")
+            note()
+            asyncio.run(worker.run(signals=False))
+        return calls[1] - calls[0]
+
+    usual = calls_of(None, None)
+    assert usual > 10, "it waits for an hour"
+    assert calls_of(100, "1s") <= 1.2 * usual, "the watch draws its pauses"
+
+
+def test_run_until_idle_does_not_linger_when_nothing_else_runs(client: tarry.Client, worker: tarry.Worker) -> None:
+    seen: list[Any] = []
+
+    @worker.on("n", batch=10, **LONG)
+    async def handle(numbers: list[int]) -> None:
+        seen.append(sorted(numbers))
+
+    @worker.on("first")
+    async def first(_: tarry.AsyncJob[Any]) -> None:
+        topic = worker.async_client.topic("n")
+        for n in range(3):
+            await topic.add(n)
+            await until_so(partial(_is_reserved, topic, n + 1))
+
+    client.topic("first").add("x")
+    work(worker)
+    assert seen == [[0, 1, 2]], "as long as something runs that may add more, it waits"
+
+
+def test_in_imaginary_time_no_time_passes_while_a_batch_waits(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    seen: list[Any] = []
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        worker = tarry.Worker(client=client)
+        worker.on("n", batch=10, linger="10s")(as_kind("async", lambda jobs: seen.append(bodies(jobs))))
+        client.topic("n").add_many([1, 2, tarry.NewJob(3, delay="5s")])
+        work(worker)
+        assert (seen, clock.elapsed_us) == ([[1, 2]], 0)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_handler_is_given_jobs_or_bodies(client: tarry.Client, worker: tarry.Worker, is_async: bool) -> None:
+    seen: dict[str, Any] = {}
+
+    def note(topic: str) -> Callable[[Any], None]:
+        return lambda given: seen.update({topic: (type(given), [type(one) for one in given])})
+
+    if is_async:
+
+        @worker.on("jobs", batch=2)
+        async def jobs(given: list[tarry.AsyncJob[int]]) -> None:
+            note("jobs")(given)
+
+        @worker.on("bodies", batch=2)
+        async def of_bodies(given: Sequence[int]) -> None:
+            note("bodies")(given)
+
+        @worker.on("untyped", batch=2)
+        async def untyped(given) -> None:  # type: ignore[no-untyped-def]
+            note("untyped")(given)
+
+    else:
+
+        @worker.on("jobs", batch=2)
+        def plain_jobs(given: list[tarry.Job[int]]) -> None:
+            note("jobs")(given)
+
+        @worker.on("bodies", batch=2)
+        def of_plain_bodies(given: Sequence[int]) -> None:
+            note("bodies")(given)
+
+        @worker.on("untyped", batch=2)
+        def plain_untyped(given: list) -> None:  # type: ignore[type-arg]
+            note("untyped")(given)
+
+    for topic in ("jobs", "bodies", "untyped"):
+        client.topic(topic).add_many([1, 2])
+    work(worker)
+    job = tarry.AsyncJob if is_async else tarry.Job
+    assert seen == {"jobs": (list, [job, job]), "bodies": (list, [int, int]), "untyped": (list, [job, job])}
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_an_unreadable_body_fails_alone(client: tarry.Client, worker: tarry.Worker, is_async: bool) -> None:
+    seen: list[list[int]] = []
+
+    @worker.on("plain", batch=10)
+    def plain(numbers: list[int]) -> None:
+        seen.append(numbers)
+
+    @worker.on("async", batch=10)
+    async def awaited(numbers: list[int]) -> None:
+        seen.append(numbers)
+
+    topic = client.topic("async" if is_async else "plain")
+    topic.add_many([1, tarry.NewJob("two", id="two"), 3])
+    work(worker)
+    found = topic.get("two")
+    assert seen == [[1, 3]]
+    assert found is not None
+    assert (found.state, found.attempts, str(found.reason)[:9]) == ("delayed", 1, "BodyError")
+    assert topic.stats().finished == 2
+    topic.add("four", id="four")
+    work(worker)
+    assert seen == [[1, 3]], "without a body there is no call"
+    assert topic.stats().finished == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_finished_jobs_of_a_batch_are_kept_without_a_result(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    client.topic("topic").configure(keep_finished="1h")
+    for name, keep in {"topic": None, "handler": "1h"}.items():
+        client.topic(name).add(1, id="x")
+        worker.on(name, batch=10, keep_finished=keep)(as_kind(kind, len))
+    work(worker)
+    for name in ("topic", "handler"):
+        found = client.topic(name).get("x")
+        assert found is not None
+        assert (found.state, found.result) == ("finished", None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_that_is_unfinished_work_fails_the_batch(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    client.topic("n").add_many([tarry.NewJob(n, id=str(n)) for n in range(2)])
+    worker.on("n", batch=10)(as_kind(kind, lambda jobs: map(print, jobs)))
+    work(worker)
+    reasons = [job.reason for job in client.topic("n").list("delayed")]
+    assert [str(reason)[:40] for reason in reasons] == ["TypeError: the handler returned a map, w"] * 2
+
+
+# ── failures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_when_the_call_raises_all_have_failed_each_with_its_own_attempt(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(n, id=str(n), max_attempts=n) for n in (1, 2, 3)])
+    seen: list[list[int]] = []
+
+    def broken(jobs: list[Any]) -> None:
+        seen.append([job.attempt for job in jobs])
+        raise ValueError("broken")
+
+    worker.on("n", batch=10, retry=0)(as_kind(kind, broken))
+    work(worker)
+    assert seen == [[1, 1, 1], [2, 2], [3]]
+    found = [topic.get(id) for id in "123"]
+    assert [(job.state, job.attempts, job.failure) for job in found if job] == [
+        ("dead", n, "ValueError: broken") for n in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_failed_fails_those_that_it_names(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+    topic = client.topic("n")
+    errors: dict[str, BaseException | str] = {
+        "error": ValueError("broken"),
+        "text": "no answer",
+        "snooze": tarry.Snooze("1h"),
+        "bury": tarry.Bury("no such user"),
+    }
+    topic.add_many([tarry.NewJob(id, id=id) for id in ("first", *errors, "last")])
+
+    def some(jobs: list[Any]) -> None:
+        raise tarry.Failed({job: errors[job.id] for job in jobs if job.id in errors})
+
+    worker.on("n", batch=10)(as_kind(kind, some))
+    work(worker)
+    found = {id: topic.get(id) for id in ("first", *errors, "last")}
+    assert {id: job and (job.state, job.attempts, job.reason) for id, job in found.items()} == {
+        "first": None,
+        "error": ("delayed", 1, "ValueError: broken"),
+        "text": ("delayed", 1, "Retry: no answer"),
+        "snooze": ("delayed", 0, "Snooze"),
+        "bury": ("dead", 1, "no such user"),
+        "last": None,
+    }
+    assert topic.stats().finished == 2
+    assert topic.check().ok
+
+
+def test_failed_without_a_job_fails_none(client: tarry.Client, worker: tarry.Worker) -> None:
+    @worker.on("n", batch=10)
+    async def handle(_: list[int]) -> None:
+        raise tarry.Failed({})
+
+    client.topic("n").add_many([1, 2])
+    work(worker)
+    assert client.topic("n").stats().finished == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_failed_with_something_else_loses_nothing_and_says_so(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+
+    def by_id(jobs: list[Any]) -> None:
+        raise tarry.Failed({jobs[0]: "no answer", "b": "no answer"})
+
+    worker.on("n", batch=10)(as_kind(kind, by_id))
+    work(worker)
+    found = [topic.get(id) for id in "abc"]
+    assert [job and (job.state, job.attempts) for job in found] == [("delayed", 1)] * 3
+    assert {job.reason for job in found if job} == {
+        "BadInput: Failed: 'b' not in this batch, so all of its jobs failed; its keys are jobs that the handler was given."
+    }
+
+
+@pytest.mark.parametrize("given", [["a"], {"a": 7}, None])
+def test_failed_takes_a_map_of_errors(given: Any) -> None:
+    with pytest.raises(tarry.BadInput, match="give a map from jobs to exceptions or text"):
+        tarry.Failed(given)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_job_that_the_handler_settled_is_left_alone(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+
+    if kind == "async":
+
+        @worker.on("n", batch=10)
+        async def handle(jobs: list[tarry.AsyncJob[str]]) -> None:
+            await jobs[1].bury(reason="by hand")
+
+    else:
+
+        @worker.on("n", batch=10)
+        def plain(jobs: list[tarry.Job[str]]) -> None:
+            jobs[1].bury(reason="by hand")
+
+    work(worker)
+    found = topic.get("b")
+    assert found is not None
+    assert (found.state, found.reason) == ("dead", "by hand")
+    stats = topic.stats()
+    assert (stats.finished, stats.refused) == (2, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_takes_too_long_fails_all(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+
+    if kind == "async":
+
+        @worker.on("n", batch=10, timeout="10ms")
+        async def close(jobs: list[tarry.AsyncJob[str]]) -> None:
+            await asyncio.Event().wait()
+
+    else:
+
+        @worker.on("n", batch=10, timeout="10ms")
+        def close(jobs: list[tarry.Job[str]]) -> None:
+            until(lambda: all(job.lost for job in jobs), "it overran")
+
+    work(worker)
+    reasons = [job.reason for job in topic.list("delayed")]
+    assert {str(reason).replace(kind, "") for reason in reasons} == {
+        "TimeoutError: close took longer than its timeout of 0.01 s"
+    }
+    assert len(reasons) == 3
+    assert topic.stats().refused == 0
+
+
+# ── slots and limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("concurrency", [None, 1, 3])
+def test_a_slot_is_free_when_the_finish_was_answered(
+    valkey_url: str, namespace: str, concurrency: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a worker that is killed leaves no more than one batch of each slot unfinished."""
+    slots, asked = concurrency or 1, 0
+    finish = Settler.finish
+
+    async def story() -> None:
+        nonlocal asked
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace))
+        all_asked, answered = asyncio.Event(), asyncio.Event()
+
+        async def late(self: Settler, jobs: Any, results: Any) -> None:
+            nonlocal asked
+            asked += 1
+            if asked >= slots:
+                all_asked.set()
+            await answered.wait()
+            await finish(self, jobs, results)
+
+        monkeypatch.setattr(Settler, "finish", late)
+        worker.on("n", batch=10, concurrency=concurrency)(as_kind("async", lambda jobs: None))
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
+            topic = client.topic("n")
+            await topic.add_many(range(100))
+            await all_asked.wait()
+            await topic.add("more")
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert ((await topic.stats()).reserved, asked) == (10 * slots, slots)
+            answered.set()
+            await until_so(lambda: _finished(topic, 101))
+
+    asyncio.run(story())
+
+
+async def _finished(topic: tarry.AsyncTopic[Any], wanted: int) -> bool:
+    return (await topic.stats()).finished == wanted
+
+
+@pytest.mark.parametrize("is_pattern", [False, True])
+def test_a_batch_takes_one_slot_of_the_worker(valkey_url: str, namespace: str, is_pattern: bool) -> None:
+    """Two slots, and three batches of ten that would all wait for each other: two run at a time."""
+    running = most = 0
+    seen: list[int] = []
+
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), concurrency=2)
+        both = asyncio.Event()
+
+        async def handle(jobs: list[tarry.AsyncJob[int]]) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            seen.append(len(jobs))
+            if running == 2:
+                both.set()
+            async with asyncio.timeout(LONGEST_S):
+                await both.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            running -= 1
+
+        if is_pattern:
+            worker.on("n-*", batch=10, concurrency=2)(handle)
+        else:
+            for topic in ("n-1", "n-2", "n-3"):
+                worker.on(topic, batch=10)(handle)
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            for topic in ("n-1", "n-2", "n-3"):
+                await client.topic(topic).add_many(range(10))
+        assert await worker.run_until_idle() == 0
+
+    asyncio.run(story())
+    assert (most, sum(seen)) == (2, 30)
+    assert len(seen) < 10, "batches, not jobs"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_a_pattern_is_of_one_topic(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+    seen: list[set[str]] = []
+    worker.on("n-*", batch=10)(as_kind(kind, lambda jobs: seen.append({f"{job.topic} {job.body}" for job in jobs})))
+    for topic in ("n-1", "n-2"):
+        client.topic(topic).add_many([1, 2])
+    work(worker)
+    assert sorted(map(sorted, seen)) == [["n-1 1", "n-1 2"], ["n-2 1", "n-2 2"]]
+    assert [client.topic(topic).stats().finished for topic in ("n-1", "n-2")] == [2, 2]
+
+
+@pytest.mark.parametrize("limit", [{"concurrency": 3}, {"rate": "3/1h", "burst": 3}])
+def test_a_batch_is_never_larger_than_its_topic_allows(valkey_url: str, namespace: str, limit: dict[str, Any]) -> None:
+    clock, seen = Clock(), list[int]()
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        topic = client.topic("n")
+        topic.configure(**limit)
+        clock.advance("1d")
+        topic.add_many(range(9))
+        worker = tarry.Worker(client=client)
+        worker.on("n", batch=100)(as_kind("async", lambda jobs: seen.append(len(jobs))))
+        work(worker)
+    assert seen == ([3, 3, 3] if "concurrency" in limit else [3])
+
+
+def report_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker reports fifty times a second, and learns what it is asked."""
+    monkeypatch.setattr(renewal, "LONGEST_INTERVAL_S", 0.02)
+    monkeypatch.setattr(heartbeat, "SECOND_REPORT_S", 0.02)
+    monkeypatch.setattr(heartbeat, "REPORT_EVERY_S", 0.02)
+
+
+def test_a_report_counts_a_batch_as_one_slot(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    report_often(monkeypatch)
+
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace))
+        runs, ends = asyncio.Event(), asyncio.Event()
+
+        @worker.on("n", batch=10)
+        async def handle(_: list[int]) -> None:
+            runs.set()
+            await ends.wait()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            await client.topic("n").add_many(range(10))
+            async with worker:
+                await runs.wait()
+                await until_so(lambda: _reports(client, (1, 1, 10)))
+                ends.set()
+
+    asyncio.run(story())
+
+
+async def _reports(client: tarry.AsyncClient, wanted: tuple[int, int, int]) -> bool:
+    return [(info.busy, info.slots, len(info.jobs)) for info in await client.workers()] == [wanted]
+
+
+# ── jobs that go away meanwhile ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
+def test_a_job_that_is_overtaken_is_left_out_of_the_finish_and_named(
+    client: tarry.Client, worker: tarry.Worker, kind: str, known: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``known``: the renewal has found it, as after an outage; otherwise the finish itself is refused for this one."""
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+    taken: list[Any] = []
+
+    def overtake(jobs: list[Any]) -> None:
+        if taken:
+            return
+        [lost] = [job for job in jobs if job.id == "b"]
+        topic.release(tarry.Reservation("b", lost.receipt), delay=0, counted=False)
+        taken.append(topic.pop())
+        lost.lost = known
+
+    worker.on("n", batch=10, ttr="10h")(as_kind(kind, overtake))
+    work(worker)
+    found = topic.get("b")
+    assert found is not None
+    assert (found.state, found.receipt) == ("reserved", taken[0].receipt)
+    stats = topic.stats()
+    assert (stats.finished, stats.refused) == (2, 0 if known else 1)
+    told = [line.getMessage() for line in caplog.records if "b was handed out again" in line.getMessage()]
+    assert len(told) == (0 if known else 1), "it was logged when it was found lost"
+    topic.finish(taken[0])
+
+
+def test_the_renewal_names_a_job_that_is_overtaken(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), ttr="300ms")
+        seen: list[list[str]] = []
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            topic = client.topic("n")
+
+            @worker.on("n", batch=10)
+            async def handle(jobs: list[tarry.AsyncJob[str]]) -> None:
+                seen.append([job.id for job in jobs])
+                if len(seen) > 1:
+                    return
+                await topic.delete("b", running=True)
+                await until_so(lambda: _is_lost(jobs[1]))
+                assert not jobs[0].lost
+                assert not jobs[2].lost
+
+            await topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+            assert await worker.run_until_idle() == 0
+            stats = await topic.stats()
+            assert (stats.finished, stats.reserved, stats.timed_out) == (2, 0, 0)
+            assert seen == [["a", "b", "c"]], "the others of its batch went on"
+
+    caplog.set_level("INFO", "tarry.worker")
+    asyncio.run(story())
+    told = [line.getMessage() for line in caplog.records if line.getMessage().startswith("■ n/b attempt 1")]
+    assert told == ["■ n/b attempt 1 was cancelled: the rest of its batch goes on, job.lost is true"]
+
+
+async def _is_lost(job: Any) -> bool:
+    return bool(job.lost)
+
+
+def test_a_job_that_is_lost_while_its_batch_waits_is_not_handled(valkey_url: str, namespace: str) -> None:
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace))
+        seen: list[str] = []
+
+        @worker.on("n", batch=3, linger="200ms", ttr="300ms")
+        async def handle(jobs: list[tarry.AsyncJob[str]]) -> None:
+            seen.extend(job.id for job in jobs)
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
+            topic = client.topic("n")
+            await topic.add_many([tarry.NewJob(id, id=id) for id in "ab"])
+            await until_so(lambda: _is_reserved(topic, 2))
+            await topic.delete("a")
+            await topic.add("c", id="c")
+            await until_so(lambda: _is_reserved(topic, 0))
+            assert "b" in seen
+            assert "c" in seen
+            assert (await topic.stats()).finished == 2
+
+    asyncio.run(story())
+
+
+async def _is_reserved(topic: tarry.AsyncTopic[Any], wanted: int) -> bool:
+    stats = await topic.stats()
+    return (stats.reserved, stats.ready) == (wanted, 0)
+
+
+def test_the_reservations_of_a_batch_are_renewed_together(client: tarry.Client) -> None:
+    """A second job comes five seconds after the first; both are touched when a third of the first one's time has passed."""
+
+    async def story() -> list[list[str]]:
+        parts = [(1, 0, (id, (b"", b""), 1, 0, 60_000_000)) for id in (b"a", b"b", b"c")]
+        first, second, other = [tarry.Job(part, client.topic("n")) for part in parts]
+        consumer: Any = SimpleNamespace(running={first: None}, firsts={first: first}, overruns={}, ttr="60s")
+        reports: Any = SimpleNamespace(report_if_due=lambda now: None)
+        outage: Any = SimpleNamespace(mark_idle=lambda health: None)
+        renewal = Renewal(client, [consumer], outage, reports, 1.0)
+        renewal._look_at = float("inf")
+        touched: list[list[str]] = []
+
+        def touch(_: Any, jobs: Any) -> bool:
+            touched.append([job.id for job in jobs])
+            return True
+
+        renewal._touch = touch  # type: ignore[method-assign]
+        renewal._renew_due(0.0)
+        consumer.running |= {second: None, other: None}
+        consumer.firsts |= {second: first}
+        for now in (5.0, 15.0, 20.0):
+            renewal._renew_due(now)
+        return touched
+
+    assert asyncio.run(story()) == [["a", "b"]]
+
+
+# ── the end ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["stop", "quiet"])
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_worker_that_takes_no_more_jobs_puts_back_those_that_wait_for_a_batch(
+    valkey_url: str, namespace: str, how: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM calls ``stop``. No attempt counts."""
+    report_often(monkeypatch)
+
+    async def story() -> None:
+        options: dict[str, Any] = {"concurrency": 4} if shared else {}
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), **options)
+        seen: list[Any] = []
+        worker.on("n", batch=10, **LONG)(as_kind("async", seen.extend))
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
+            topic = client.topic("n")
+            await topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(3)])
+            await until_so(lambda: _is_reserved(topic, 3))
+            if how == "quiet":
+                [info] = await _known(client)
+                await client.set_worker_mode(info.name, "quiet")
+            else:
+                worker.stop()
+            await until_so(lambda: _is_ready(topic, 3))
+            found = [await topic.get(str(n)) for n in range(3)]
+            assert [job and (job.state, job.attempts) for job in found] == [("ready", 0)] * 3
+        assert seen == []
+
+    asyncio.run(story())
+
+
+async def _known(client: tarry.AsyncClient) -> Any:
+    await until_so(client.workers)
+    return await client.workers()
+
+
+async def _is_ready(topic: tarry.AsyncTopic[Any], wanted: int) -> bool:
+    return (await topic.stats()).ready == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_still_runs_after_the_grace_period_is_released_uncounted(
+    valkey_url: str, namespace: str, kind: str
+) -> None:
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), grace=0)
+        runs, ends, cleaned = asyncio.Event(), threading.Event(), 0
+        loop = asyncio.get_running_loop()
+
+        if kind == "async":
+
+            @worker.on("n", batch=10)
+            async def handle(_: list[int]) -> None:
+                nonlocal cleaned
+                runs.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await asyncio.sleep(0)  # it is cancelled once, not once for each job
+                    cleaned += 1
+
+        else:
+
+            @worker.on("n", batch=10)
+            def plain(_: list[int]) -> None:
+                loop.call_soon_threadsafe(runs.set)
+                ends.wait()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            topic = client.topic("n")
+            await topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(3)])
+            running = asyncio.create_task(worker.run(signals=False))
+            await runs.wait()
+            worker.stop()
+            assert await running == 3
+            ends.set()
+            found = [await topic.get(str(n)) for n in range(3)]
+            assert [job and (job.state, job.attempts) for job in found] == [("ready", 0)] * 3
+        assert cleaned == (kind == "async")
+
+    asyncio.run(story())
+
+
+def test_a_batch_begins_with_what_it_has_when_the_server_stops_answering(
+    client: tarry.Client, worker: tarry.Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    pop_many = AsyncTopic.pop_many
+
+    async def broken(self: Any, limit: int, **options: Any) -> Any:
+        if limit != 10:
+            raise tarry.Unavailable("no answer")
+        return await pop_many(self, limit, **options)
+
+    monkeypatch.setattr(AsyncTopic, "pop_many", broken)
+    client.topic("n").add_many(range(3))
+    worker.on("n", batch=10, linger="1s")(as_kind("async", lambda jobs: seen.append(len(jobs))))
+    work(worker)
+    assert seen == [3]
+
+
+# ── used wrongly ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def many(jobs: list[tarry.AsyncJob[int]]) -> None: ...
+def many_plain(jobs: list[tarry.Job[int]]) -> None: ...
+async def one_job(job: tarry.AsyncJob[int]) -> None: ...
+async def one_body(order: dict[str, int]) -> None: ...
+async def wrong_world(jobs: list[tarry.Job[int]]) -> None: ...
+async def pairs(jobs: list[list[tarry.AsyncJob[int]]]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "handler", "told"),
+    [
+        ({"batch": 0}, many, "batch: 0; it is a whole number from 1 to 1000"),
+        ({"batch": 1001}, many, "batch: 1001; it is a whole number from 1 to 1000"),
+        ({"batch": True}, many, "batch: True"),
+        ({"batch": "100"}, many, "batch: '100'"),
+        ({"linger": "1s"}, many, "linger: .*give batch=, too"),
+        ({"batch": 10, "linger": "soon"}, many, "linger"),
+        ({"batch": 10, "linger": -1}, many, "linger"),
+        ({"batch": 10, "run": "process"}, many_plain, "batch: a child process runs one job at a time"),
+        ({"batch": 10, "linger": "15s", "ttr": "15s"}, many, "linger: 15 s, .* reserved for 15 s; give a shorter"),
+        ({"batch": 10, "max_lateness": "1h"}, many, "batch: max_lateness= is for a handler of one job; give it to"),
+        ({"batch": 10, "cancel_when_lost": True}, many, "batch: cancel_when_lost= is for a handler of one job"),
+        ({"batch": 10}, one_job, r"annotated as .*AsyncJob.*; with batch= .* a list: write list\[tarry.AsyncJob\]"),
+        ({"batch": 10}, one_body, r"annotated as dict\[str, int\]; with batch="),
+        ({"batch": 10}, wrong_world, "annotated as tarry.Job, whose verbs would block the event loop"),
+        ({"batch": 10}, pairs, "one job at a time"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_registration(
+    valkey_url: str, options: dict[str, Any], handler: Any, told: str
+) -> None:
+    with pytest.raises(tarry.BadInput, match=told):
+        tarry.Worker("shop", url=valkey_url).on("n", **options)(handler)
+
+
+@pytest.mark.parametrize("topic", ["n", "n-*"])
+def test_a_linger_as_long_as_the_workers_ttr_is_refused_at_the_start(valkey_url: str, topic: str) -> None:
+    registry = Registry()
+    registry.on(topic, batch=10, linger="1m")(many)
+    worker = tarry.Worker(url=valkey_url, ttr="1m")
+    worker.include(registry)
+    with pytest.raises(tarry.BadInput, match="linger: 60 s, and the first job of a batch is reserved for 60 s"):
+        asyncio.run(worker.run_until_idle())
+    asyncio.run(worker.close())
+
+
+@pytest.mark.parametrize("option", ["batch", "linger"])
+def test_a_task_takes_no_batch(valkey_url: str, option: str) -> None:
+    options: dict[str, Any] = {option: 10}
+    with pytest.raises(TypeError, match=rf"task\(\) has no argument '{option}'; .*@worker.on\(.*batch=100"):
+        tarry.Worker("shop", url=valkey_url).task(**options)
+
+
+def test_middleware_is_for_handlers_of_one_job(client: tarry.Client, worker: tarry.Worker) -> None:
+    seen: list[str] = []
+
+    @worker.around
+    async def note(job: Any, handle: Any) -> Any:
+        seen.append(job.topic)
+        return await handle(job)
+
+    worker.on("many", batch=10)(as_kind("async", lambda jobs: None))
+
+    @worker.on("one")
+    async def one(_: int) -> None: ...
+
+    client.topic("many").add(1)
+    client.topic("one").add(1)
+    work(worker)
+    assert seen == ["one"]
+    assert client.topic("many").stats().finished == 1
