@@ -59,7 +59,7 @@ pytest_plugins = ["plugin_time", "plugin_service", "plugin_browser", "plugin_war
 
 
 LONGEST_FILES = (
-    "chaos/test_chaos distributed/test_failover docs/test_blocks docs/test_site service/test_openapi dashboard/test_browser "
+    "chaos/test_chaos dashboard/test_browser frameworks/test_celery distributed/test_failover docs/test_blocks docs/test_site service/test_openapi "
     "conformance/test_continuation worker/test_refusals packaging frameworks upgrade sqs bench watch "
     "locks/test_zookeeper_faults redisson/test_hash_orders redisson/test_codecs_fuzz model faults/test_watch conformance "
     "distributed/test_views chaos testing names beanstalk worker programs locks dashboard distributed faults connections"

@@ -35,6 +35,8 @@ HANGS_AFTER_S = 120.0
 LONG_HANGS_AFTER_S = 1200.0
 AGAIN_S = 10.0
 STUCK_S = 60.0
+TOGETHER = ("frameworks/test_celery", "frameworks/test_django", "dashboard/test_browser")
+"""Files that begin so stay in one process: each more would start a RabbitMQ, import Django or start a Chromium of its own."""
 RUNNER = re.compile(r"^<string>$|/site-packages/(_pytest|pluggy|xdist|execnet)/")
 
 
@@ -187,6 +189,10 @@ class Several:
 
         class WithoutTheCrashed(LoadFileScheduling):
             """xdist would run a test that ended its process again and again, in each process that replaces it."""
+
+            def _split_scope(self, nodeid: str) -> str:
+                file: str = super()._split_scope(nodeid)
+                return next((place for place in TOGETHER if file.removeprefix("tests/").startswith(place)), file)
 
             def remove_node(self, node: Any) -> str | None:
                 files = self.assigned_work.pop(node)
