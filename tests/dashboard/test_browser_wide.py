@@ -79,13 +79,15 @@ FAULTS = """() => {
   }
   const boxes = [...view.querySelectorAll('h1, h2, p, a, button, input, select, td, th, dt, dd, li, pre, label')].filter(shown)
     .filter((one) => !one.closest('details:not([open])') || one.closest('summary'))
-    .filter((one) => !one.closest('.time-line, .chart, .skip') && getComputedStyle(one).position === 'static');
-  boxes.forEach((one, i) => boxes.slice(i + 1).forEach((other) => {
-    if (one.contains(other) || other.contains(one)) return;
-    const a = one.getBoundingClientRect(), b = other.getBoundingClientRect();
-    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-    if (wide > 2 && high > 2 && !one.closest('.bulk') && !other.closest('.bulk')) told('they overlap', one) || told('with', other);
-  }));
+    .filter((one) => !one.closest('.time-line, .chart, .skip, .bulk') && getComputedStyle(one).position === 'static')
+    .map((one) => [one, one.getBoundingClientRect()]);
+  boxes.forEach(([one, a], i) => {
+    for (let k = i + 1; k < boxes.length; k++) {
+      const [other, b] = boxes[k];
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 2 && high > 2 && !one.contains(other) && !other.contains(one)) told('they overlap', one) || told('with', other);
+    }
+  });
   const blocks = [...view.children].filter(shown);
   blocks.slice(1).forEach((one, i) => {
     const gap = one.getBoundingClientRect().top - blocks[i].getBoundingClientRect().bottom;
