@@ -16,12 +16,12 @@ from tarry.programs.cli import app, commands
 commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 
 
-def call_tarry(words: str) -> tuple[int, str]:
-    said = io.StringIO()
+def call_tarry(words: str) -> tuple[int, str, str]:
+    said, told = io.StringIO(), io.StringIO()
     sys.argv = ["tarry", *shlex.split(words)]
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
         code = cli.run()
-    return code, said.getvalue()
+    return code, said.getvalue(), told.getvalue()
 
 
 for line in sys.stdin:

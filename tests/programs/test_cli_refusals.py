@@ -288,8 +288,8 @@ def call_tarry(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
             assert process.stdout is not None
             process.stdin.write(json.dumps(words) + "\n")
             process.stdin.flush()
-            code, said = json.loads(process.stdout.readline())
-            return code, said
+            code, _, told = json.loads(process.stdout.readline())
+            return code, told
 
         yield call
         raw.delete("a-list")

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +19,7 @@ import typer.main
 
 import servers
 import tarry
-from programs.terminal import Cli, Terminal
+from programs.terminal import Terminal
 from tarry.core.requests import Command
 from tarry.programs.cli.commands import app, load_commands
 from tarry.values.keys import tokens_key
@@ -32,6 +33,7 @@ NAME = "t\u202e\u200bname"
 EVIL = "\x1b]0;OWNED\x07\x1b[31mred\x1b[2J\u202e\u200b\u009b31m\x9d\x07\r\nforged\x08\x7f\u2028\nforged"
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 load_commands(["--help"])
+CALL_IN_ONE_PROCESS = Path(__file__).parent / "cli_calls.py"
 
 JAVA = ("--codec", "json")
 CALLS: dict[str, tuple[str, ...]] = {
@@ -144,19 +146,37 @@ def assert_harmless(text: str) -> None:
 
 
 def test_no_command_writes_hostile_text_as_it_is(
-    filled: tarry.Topic[Any], client: tarry.Client, cli: Cli, valkey_url: str, namespace: str, tarry_command: WarmTarry
+    filled: tarry.Topic[Any],
+    client: tarry.Client,
+    valkey_url: str,
+    namespace: str,
+    tarry_command: WarmTarry,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In a terminal each is a process; what it writes to a file or a pipe is asked for in one process."""
     path = os.pathsep.join((str(tarry_command.command.parent), os.environ["PATH"]))
-    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "PATH": path}
-    with suppress(tarry.LockLost), client.lock(NAME, lease=600):  # lost by force-release
+    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "TARRY_LOG": "ERROR"}
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    with (
+        tarry_command.talk_to(CALL_IN_ONE_PROCESS) as (_, given, told),
+        suppress(tarry.LockLost),  # by force-release
+        client.lock(NAME, lease=600),
+    ):
+
+        def call(*words: str) -> tuple[str, str]:
+            print(json.dumps(shlex.join(words)), file=given)
+            _, out, errors = json.loads(told.readline())
+            return out, errors
+
         for command, words in CALLS.items():
-            done = cli(*command.split(), *words)
-            assert_harmless(done.stdout + done.stderr)
-            assert "Traceback (most" not in done.stderr, done.stderr
-            with Terminal(*command.split(), *words, place=place) as terminal:
+            out, errors = call(*command.split(), *words)
+            assert_harmless(out + errors)
+            assert "Traceback (most" not in errors, errors
+            with Terminal(*command.split(), *words, place={**place, "PATH": path}) as terminal:
                 terminal.end()
             assert_harmless(terminal.raw)
-            assert_harmless(cli(*command.split(), *words, "--json").stdout)
+            assert_harmless(call(*command.split(), *words, "--json")[0])
 
 
 @pytest.mark.parametrize("words", [("purge", NAME), ("dead", NAME, "--delete")])
