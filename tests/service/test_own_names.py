@@ -62,6 +62,17 @@ def own_keys() -> frozenset[bytes]:
 
 TOPICS = {str(own) for own in OwnTopic}
 NAMES = sorted({key.decode() for key in own_keys()} | TOPICS)
+FIRST_PARTS = ("jobs", "due")
+
+
+def attacked() -> Iterator[Any]:
+    """Of the keys of one topic, which all begin alike, two here, and each in ``make test-long``."""
+    for name in NAMES:
+        is_more = "/" in name and not name.endswith(FIRST_PARTS)
+        yield pytest.param(name, marks=pytest.mark.long) if is_more else name
+
+
+every_name = pytest.mark.parametrize("name", list(attacked()))
 
 
 class Guarded:
@@ -151,7 +162,7 @@ def test_the_names_are_found() -> None:
     } <= set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_no_route_of_the_api_or_of_a_dialect_reaches_them(guarded: Guarded, name: str) -> None:
     for route in guarded.running.app.routes:
         example = json.loads(msgspec.json.encode(route.example.request))
@@ -290,7 +301,7 @@ def queries(model: Any, name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_no_page_and_no_form_of_the_dashboard_reaches_them(guarded: Guarded, name: str) -> None:
     fields = dict.fromkeys(dashboard_fields(), name)
     for part in (*sections.sections(), *sections.downloads()):
@@ -323,7 +334,7 @@ def dashboard_fields() -> set[str]:
     return {name for file in folder.rglob("*.py") for name in read.findall(file.read_text())}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_no_operation_of_sqs_reaches_them(guarded: Guarded, name: str) -> None:
     url = f"{guarded.running.url}/sqs/{NAMESPACE}/{name}"
     given = {
@@ -341,7 +352,7 @@ def test_no_operation_of_sqs_reaches_them(guarded: Guarded, name: str) -> None:
         assert status == 400 or operation == "ListQueues", operation
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_name
 def test_no_tube_is_one_of_them(guarded: Guarded, name: str) -> None:
     guarded.running.run(beanstalk.start(guarded.running.app, BeanstalkSettings(port=0)))
     listening = guarded.running.app.parts[BeanstalkServer]._listening
