@@ -14,7 +14,7 @@ from types import ModuleType
 
 import httpx
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient  # FastAPI's own is this one; each process of a run imports what stands here
 
 import tarry
 from tarry.testing import TestClock

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.config import Config
 
@@ -28,6 +27,8 @@ def running_service(valkey_url: str, namespace: str) -> Iterator[RunningService]
 
 
 def boto(url: str, key: str = "anybody", secret: str = "anything") -> Any:
+    import boto3  # each process of a run imports what stands above
+
     return boto3.client(
         "sqs",
         region_name="eu-central-1",
