@@ -53,7 +53,7 @@ test-changed: packages venv ## lint, types, and the tests that your branch can r
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
-test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
+test-long: packages venv $(STAMP)-dist ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again -m long
 
 # make test-oldest END=redis
