@@ -22,6 +22,15 @@ from warm import WarmProcess, WarmTarry
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
+KINDS = pytest.mark.parametrize(
+    ("processes", "topic"),
+    [
+        ("2", "orders"),
+        ("1", "plain"),
+        *[pytest.param(*kind, marks=pytest.mark.long) for kind in (("1", "orders"), ("2", "plain"))],
+    ],
+)
+"""One process and several, awaited functions and plain ones: each kind once, and all pairs in ``make test-long``."""
 Start = Callable[..., "WorkerGroup"]
 
 
@@ -79,8 +88,7 @@ def alive(pid: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("topic", ["orders", "plain"])
-@pytest.mark.parametrize("processes", ["1", "2"])
+@KINDS
 def test_sigterm_exits_with_0_when_all_jobs_ended(
     client: tarry.Client, start_workers: Start, topic: str, processes: str
 ) -> None:
@@ -95,8 +103,7 @@ def test_sigterm_exits_with_0_when_all_jobs_ended(
     assert topic in said
 
 
-@pytest.mark.parametrize("topic", ["orders", "plain"])
-@pytest.mark.parametrize("processes", ["1", "2"])
+@KINDS
 def test_a_worker_exits_with_4_when_a_running_job_was_given_back(
     client: tarry.Client, start_workers: Start, topic: str, processes: str
 ) -> None:
