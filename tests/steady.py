@@ -29,9 +29,10 @@ CORES = os.cpu_count() or 1
 MOMENT = "%Y-%m-%d %H:%M:%S"
 RACY = """
     chaos/test_chaos.py::test_a_minute_of_mixed_faults_breaks_no_promise
-    chaos/test_chaos.py::test_a_killed_run_leaves_no_processes_or_folders
+    chaos/test_killed_run.py
     conformance/test_continuation.py conformance/test_programs.py
-    distributed/test_failover.py distributed/test_killed_workers.py distributed/test_migration_killed.py
+    distributed/test_failover.py distributed/test_failover_clients.py distributed/test_failover_confirmed.py
+    distributed/test_killed_workers.py distributed/test_migration_killed.py
     embedded/test_share.py
     faults/test_busy_servers.py faults/test_frozen_servers.py faults/test_reset_connections.py faults/test_servers.py
     faults/test_silence.py faults/test_tracking_ends.py

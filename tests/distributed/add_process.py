@@ -1,6 +1,6 @@
 """Adds a job, and one more for each line of standard input, and prints their ids; or a child of it prints all but the first.
 
-Run by test_failover.py.
+Run by test_failover_clients.py.
 """
 
 from __future__ import annotations

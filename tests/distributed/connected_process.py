@@ -1,4 +1,4 @@
-"""One of each kind of connection, until standard input ends: run by test_failover.py."""
+"""One of each kind of connection, until standard input ends: run by test_failover_clients.py."""
 
 from __future__ import annotations
 
