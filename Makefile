@@ -82,12 +82,13 @@ CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MIN
 chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
-lint: venv ## ruff, the formatter, the import contracts, the words of the prose, the made modules, unsteady tests, the commits
+lint: venv ## ruff, the formatter, the import contracts, the words of the prose, made modules and lists, unsteady tests, the commits
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python docs/prose.py
+	@$(BIN)/python tools/options.py --check
 	@$(BIN)/python tools/blocking.py --check
 	@$(BIN)/python tests/unsteady.py
 	@$(BIN)/python tools/commits.py
@@ -109,7 +110,8 @@ format: venv ## let ruff format and fix what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-blocking: venv ## make the blocking clients from the awaited ones
+blocking: venv ## write the options of add from their table, and make the blocking clients from the awaited ones
+	@$(BIN)/python tools/options.py
 	@$(BIN)/python tools/blocking.py
 
 docs: $(STAMP)-docs ## write the generated reference pages, and the site with a search: build/site/index.html

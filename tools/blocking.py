@@ -108,10 +108,10 @@ def made() -> dict[Path, str]:
         texts[path] = HEADER.format(source=source) + text
     if unmet := (DROPPED | NAMES.keys()) - met:
         raise SystemExit(f"tools/blocking.py: no module says {', '.join(sorted(unmet))}. Take it out of the table.")
-    return _formatted(texts)
+    return formatted(texts)
 
 
-def _formatted(texts: dict[Path, str]) -> dict[Path, str]:
+def formatted(texts: dict[Path, str]) -> dict[Path, str]:
     """All of them by two calls of ruff, in a folder where they have their own places: two calls for each take three times as long."""
     ruff = str(Path(sys.executable).with_name("ruff"))
     with tempfile.TemporaryDirectory() as folder:

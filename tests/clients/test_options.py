@@ -16,10 +16,13 @@ import tarry
 from doc_pages import ROOT
 from tarry.programs.cli import batch
 from tarry.programs.cli.app import app
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, JobOptions
 from tarry.wire import job_models as models
 from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import given_options, option_fields
+from tools.option_table import OPTIONS as OPTION_TABLE
 
 OPTIONS = set(JobOptions.__struct_fields__)
 OF_THE_CALL = {"if_exists", "durability"}
@@ -102,6 +105,15 @@ GIVEN = JobOptions(
     priority=2,
     durability="replicated",
 )
+
+
+def test_a_job_is_stored_with_the_options_that_were_given() -> None:
+    """So one that is added again, from the dashboard or by a schedule's button, has all of them."""
+    encoded = GIVEN.encode()
+    again = JobOptions.of(records.unpack_head(bytes(7) + encoded.head(0, NO_NONCE) + b"7"))
+    assert again.encode().contents == encoded.contents
+    kept = {one.name for one in OPTION_TABLE if one.stored}
+    assert {name for name in OPTIONS if getattr(again, name) != getattr(DEFAULT_OPTIONS, name)} == kept
 
 
 def test_a_request_contains_only_the_given_options() -> None:

@@ -3,14 +3,17 @@
 local HAS_TTR = 32        -- ms, I
 local HAS_ATTEMPTS = 64   -- max attempts, I
 local FURTHER = 128       -- 16 more flags, after the nonce:
-local HAS_MAX_LATENESS = 1  -- µs after the due time, d
-local HAS_FIRST = 2  -- the moment of the first event of a window, d (lib/windows.lua); all others are free
+-- flags, by tools/options.py:
+local HAS_MAX_LATENESS_US = 1  -- d
+local HAS_FIRST = 2  -- d
+local FREE = 4  -- this further flag, and higher ones, are nobody's
+-- end of the flags
 
 -- The priority in the flags of a job (lib/priorities.lua).
 local function priority_of(flags) return math.floor(flags / 2) % 4 end
 
 -- Whether this version knows all further flags: after others, a newer version may have put anything.
-local function is_known(further) return further < 2 * HAS_FIRST end
+local function is_known(further) return further < FREE end
 
 -- Parses a head: flags (nil: there is none), further flags, TTR in ms and max attempts (0: none given), maximum lateness or nil, the
 -- offsets at which the length of the headers, the headers and the body begin, and the first event or nil. The body's is beyond the
@@ -30,7 +33,12 @@ local function read_head(value)
   local ttr = field(flags, HAS_TTR, '<I', 4) or 0
   local max_attempts = field(flags, HAS_ATTEMPTS, '<I', 4) or 0
   local max_lateness, first
-  if further > 0 then max_lateness, first = field(further, HAS_MAX_LATENESS, '<d', 8), field(further, HAS_FIRST, '<d', 8) end
+  if further > 0 then
+    -- fields, by tools/options.py:
+    max_lateness = field(further, HAS_MAX_LATENESS_US, '<d', 8)
+    first = field(further, HAS_FIRST, '<d', 8)
+    -- end of the fields
+  end
   local length_at = at
   local length = field(flags, HAS_HEADERS, '<H', 2) or 0
   return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length, first
