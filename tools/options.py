@@ -89,7 +89,7 @@ def lua(text: str) -> str:
         read = f"field(further, {name}, '<{format}', {calcsize('<' + format)})"
         flags += f"local {name} = {how.flag}  -- {how.format}\n"
         if how.format == "text":
-            reads += f"    local size = {read} or 0\n    at = at + size\n"
+            reads += f"    local length = {read} or 0\n    at = at + length\n"
         else:
             reads += f"    {how.lua and how.lua + ' = '}{read}\n"
         free = 2 * how.flag

@@ -25,7 +25,7 @@ PLANTED = Option(
         kind="str | None",
         encode="planted_of",
         decode="head.planted",
-        flag=2,
+        flag=2**15,
         format="text",
         shown="It grows.",
         shown_of_schedule="It grows again.",
@@ -73,16 +73,16 @@ def test_what_is_no_option_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_python_and_lua_read_the_same_of_further_fields(monkeypatch: pytest.MonkeyPatch, server: Any) -> None:
     monkeypatch.setattr(options, "OPTIONS", WITH_ONE_MORE)
-    fields = (*records._FURTHER_FIELDS, records._FurtherField("planted", 2, records._Text()))
+    fields = (*records._FURTHER_FIELDS, records._FurtherField("planted", 2**15, records._Text()))
     monkeypatch.setattr(records, "_FURTHER_FIELDS", fields)
-    monkeypatch.setattr(records, "_KNOWN_FLAGS", 3)
+    monkeypatch.setattr(records, "_KNOWN_FLAGS", sum(one.flag for one in fields))
     lua = (SOURCE / "lua" / "lib" / "job.lua").read_text("utf-8") + options.lua(
         (SOURCE / "lua" / "lib" / "flags.lua").read_text("utf-8")
     )
     for text in ("", "ä" * 100):
-        further, fields = records._pack_further((7, text))
-        flags, packed = 32 + 64 + 16 + 128, struct.pack("<HII", further, 5, 3) + fields + b'\x09\0{"a":"b"}'
-        record = bytes(7) + records.change_head(bytes([flags]) + packed, 0, b"nonce!") + b"body"
+        further, packed = records._pack_further((7, *[None] * (len(fields) - 2), text))
+        head = bytes([32 + 64 + 16 + 128]) + struct.pack("<HII", further, 5, 3) + packed + b'\x09\0{"a":"b"}'
+        record = bytes(7) + records.change_head(head, 0, b"nonce!") + b"body"
         nonce, ttr_ms, attempts, more, headers, body = records._fields(record, record[7])
         assert (nonce, ttr_ms, attempts, more) == (b"nonce!", 5, 3, {"max_lateness_us": 7, "planted": text})
         assert (record[headers:body], record[body:]) == (b'{"a":"b"}', b"body")
@@ -91,7 +91,7 @@ def test_python_and_lua_read_the_same_of_further_fields(monkeypatch: pytest.Monk
             0,
             record,
         )
-        assert read == [record[7], 3, 5, 3, 7, headers - 2, headers, body, 1]
+        assert read == [record[7], further, 5, 3, 7, headers - 2, headers, body, 1]
         with pytest.raises(BodyError):
             records._fields(record[: headers - 3], record[7])
 

@@ -23,7 +23,7 @@ def with_flags(value: bytes, more: int) -> bytes:
 
 
 DAMAGED = {
-    "further flags": lambda value: with_flags(value[:HEAD], 128) + b"\x04\x00" + value[HEAD:],
+    "further flags": lambda value: with_flags(value[:HEAD], 128) + b"\x40\x00" + value[HEAD:],
     "all flags": lambda value: with_flags(value, 255),
     "a moment that nobody wrote": lambda value: value[: FLAGS_AT - 1] + b"\x10" + value[FLAGS_AT:],
     "nothing": lambda value: b"",

@@ -30,8 +30,8 @@ def with_further_flags(value: bytes, further: int) -> bytes:
 
 
 NEWER = {
-    "a flag beside ours": lambda value: with_further_flags(value, 4),
-    "a flag with ours": lambda value: with_further_flags(value, 5),
+    "a flag beside ours": lambda value: with_further_flags(value, 64),
+    "a flag with ours": lambda value: with_further_flags(value, 65),
     "the highest flag": lambda value: with_further_flags(value, 2**15),
 }
 
