@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from tarry.worker.targets import current_job
     from tarry.worker.task_jobs import AsyncTaskJob, TaskJob
     from tarry.worker.tasks import Task
-    from tarry.worker.verdicts import BackOff, Bury, Failed, JobDied, Retry, Snooze
+    from tarry.worker.verdicts import BackOff, Bury, Failed, JobDied, Pause, Retry, Snooze
     from tarry.worker.worker import Worker
 
 __all__ = [
@@ -99,6 +99,7 @@ __all__ = [
     "NoResult",
     "NotAcquired",
     "NotAllowed",
+    "Pause",
     "Registry",
     "Reservation",
     "Retry",
@@ -144,7 +145,7 @@ _NAMES_BY_MODULE = {
     "worker.targets": "current_job",
     "worker.task_jobs": "AsyncTaskJob TaskJob",
     "worker.tasks": "Task",
-    "worker.verdicts": "BackOff Bury Failed JobDied Retry Snooze",
+    "worker.verdicts": "BackOff Bury Failed JobDied Pause Retry Snooze",
     "worker.worker": "Worker",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}

@@ -28,7 +28,7 @@ try:
 except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
-from tarry import BodyError, JobDied, Registry, Snooze, __version__
+from tarry import BodyError, JobDied, Pause, Registry, Snooze, __version__
 from tarry.internal import parse_envelope
 from tarry.types import BaseJob
 
@@ -100,6 +100,9 @@ def _attempt(tracer: trace.Tracer, job: Job) -> Generator[None]:
         raise
     except Snooze:
         outcome = "snoozed"
+        raise
+    except Pause:
+        outcome = "paused"
         raise
     except Exception as fault:
         outcome = "retried"

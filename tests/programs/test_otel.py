@@ -95,6 +95,7 @@ def test_each_attempt_is_a_span_linked_to_the_adding_span(traced: Traced, tarry_
     ("raised", "outcome", "error"),
     [
         (tarry.Snooze("1h"), "snoozed", None),
+        (tarry.Pause("1h"), "paused", None),
         (tarry.Retry("busy"), "retried", "tarry.worker.verdicts.Retry"),
         (tarry.Bury("no such user"), "dead", "tarry.worker.verdicts.Bury"),
         (ValueError("the last attempt"), "dead", "ValueError"),

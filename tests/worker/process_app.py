@@ -124,6 +124,20 @@ def count(diary: str, n: int) -> None:
         count.add(diary, n - 1)
 
 
+pausing = tarry.Registry()
+
+
+@pausing.task(run="process", concurrency=1)
+def stop_all(diary: str, n: int) -> None:
+    note(diary, "begun", n)
+    raise tarry.Pause("1h", "429")
+
+
+@pausing.task
+async def something_else() -> None:
+    """With its slots jobs of the other task wait for a child."""
+
+
 def main(url: str, namespace: str) -> None:
     worker = tarry.Worker("shop", url=url, namespace=namespace)
     worker.include(registry)

@@ -28,9 +28,9 @@ from tarry.worker.batches import JobBatch
 from tarry.worker.targets import Target, timeout_text
 from tarry.worker.threads import ThreadPool
 from tarry.worker.topic_consumer import TopicConsumer
-from tarry.worker.verdicts import Bury, Failed, Retry, Snooze
+from tarry.worker.verdicts import VERDICTS, Failed
 
-OUTCOMES = (Bury, Failed, Retry, Snooze)
+OUTCOMES = (*VERDICTS, Failed)
 """A function that raises one of these has said what happens to its jobs, even after its timeout."""
 
 
@@ -85,7 +85,7 @@ class BatchConsumer(TopicConsumer):
 
     async def _pop_more(self, max_jobs: int, wait: float) -> Sequence[BaseJob[Any]]:
         with suppress(TarryError):  # the batch begins with what there is, and the next pop says what is wrong
-            return await self.topic.pop_many(max_jobs, wait=wait, ttr=self.ttr)
+            return await self._unless_paused(self.topic.pop_many(max_jobs, wait=wait, ttr=self.ttr))
         return []
 
     def _gather(self, jobs: Sequence[BaseJob[Any]], batch: Sequence[BaseJob[Any]]) -> list[BaseJob[Any]]:
@@ -104,8 +104,8 @@ class BatchConsumer(TopicConsumer):
             if job.lost:
                 self.running.pop(job, None)
         jobs = [job for job in jobs if job in self.running]
-        if not jobs:
-            return
+        if not jobs or self._pausing:
+            return  # they are put back once the topic is paused
         batch, target = JobBatch(jobs), self.target_of(jobs[0])
         self._batches += 1
         self.busy += len(jobs)
@@ -169,14 +169,16 @@ class BatchConsumer(TopicConsumer):
             self.settler.spawn(self._settle_batch(self.settler.give_back(held)))
             return
         done = [job for job in held if job not in errors and not job.settled]
-        settling = [self._settle(job, target, errors[job]) for job in held if job in errors]
+        settling: list[Coroutine[Any, Any, object]] = [
+            self.settler.failed(job, target, errors[job]) for job in held if job in errors
+        ]
         if done:
             keep = target.keep_finished
             results = None if keep is None else [encode_result(None, keep)] * len(done)
             settling.append(self.settler.finish(done, results))
         self.settler.spawn(self._settle_batch(*settling))
 
-    async def _settle_batch(self, *settling: Coroutine[Any, Any, None]) -> None:
+    async def _settle_batch(self, *settling: Coroutine[Any, Any, object]) -> None:
         try:
             await asyncio.gather(*settling)
         finally:

@@ -1,4 +1,4 @@
-"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost, ⧗ overran its timeout.
+"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost, ⧗ overran its timeout, ‖ its topic is paused.
 
 At DEBUG one line a job; a retry is a WARNING, a dead job an ERROR; at INFO one line a topic in ten seconds (∑), when something
 happened, and one for all when there are more than eight topics. ``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tarry.errors import StaleReceipt
-from tarry.values.durations import as_text
+from tarry.values.durations import LAST_MOMENT_US, SECOND, as_datetime, as_text
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.targets import Target
 from tarry.worker.verdicts import Verdict
@@ -68,6 +68,16 @@ def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dea
     logger.log(
         level, "↻ %s/%s attempt %d %s: %s; again in %s", job.topic, job.id, job.attempt, word, first, again, extra=more
     )
+
+
+def log_paused(job: BaseJob[Any], reason: str, until_us: int, *, is_known: bool) -> None:
+    """``is_known``: the job was handed out before another one has paused the topic, as those of other slots are."""
+    until = as_datetime(until_us).isoformat(timespec="seconds") if until_us < LAST_MOMENT_US - SECOND else "resumed"
+    logger.log(
+        logging.DEBUG if is_known else logging.WARNING,
+        "‖ %s is paused until %s: %s attempt %d raised %s; it does not count",
+        job.topic, until, job.id, job.attempt, reason, extra=fields_of(job, reason=reason, paused_until=until),
+    )  # fmt: skip
 
 
 def log_stale(topic: str, fault: StaleReceipt) -> None:

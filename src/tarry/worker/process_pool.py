@@ -28,6 +28,7 @@ from tarry.worker import log_setup
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import ProcessFunction, main_module
 from tarry.worker.targets import Target, timeout_text
+from tarry.worker.verdicts import Pause
 
 START_TIMEOUT_S = 60.0
 """How long a child may take to start and to import the function's module."""
@@ -46,6 +47,10 @@ class ChildTraceback(Exception):
 
 class DiedIdle(ChildProcessError):
     """A child that had run other jobs died before it began with this one."""
+
+
+class NotBegun(asyncio.CancelledError):
+    """No child had begun with the job when its topic was paused."""
 
 
 class ChildProcess:
@@ -153,6 +158,10 @@ class ProcessPool:
         self._closed = False
         self._interrupted: set[BaseJob[Any]] = set()
         """Runs that were interrupted before their child was there."""
+        self._waiting: set[BaseJob[Any]] = set()
+        self._left: set[BaseJob[Any]] = set()
+        """Those that wait for a child and shall not wait any longer."""
+        self._kept: dict[BaseJob[Any], ChildProcess] = {}
 
     def bind(self, target: Target, wants_result: Callable[[], bool]) -> Callable[[BaseJob[Any]], Any]:
         """Returns a function that runs the target's function in a child; it is called in a thread of its own. ``wants_result``: whether
@@ -168,24 +177,36 @@ class ProcessPool:
     def _run(self, job: BaseJob[Any], target: Target, function: ProcessFunction, wants_result: bool) -> Any:
         request = Request(function, job.topic, job.parts, wants_result)
         answer: RunResult | None = None
+        fault: BaseException | None = None
         while answer is None:
             child = self._take(job)
             try:
                 answer = child.run(request, target)
+                fault = _fault_of(answer) if answer.fault_text else None
             except DiedIdle:
                 continue  # with another idle child, or with a new one
             finally:
-                self._put_back(job, child)
+                if isinstance(fault, Pause):
+                    self._kept[job] = child  # else the next job would begin
+                else:
+                    self._put_back(job, child)
         job.settled = job.settled or answer.settled
-        if answer.fault_text:
-            raise _fault_of(answer)
+        if fault is not None:
+            raise fault
         with suppress(Exception):  # a user's class may raise anything
             return pickle.loads(answer.result) if answer.result else None  # noqa: S301  # from a process of our own
         return None
 
     def _take(self, job: BaseJob[Any]) -> ChildProcess:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or job in self._interrupted or len(self._running) < self._size)
+            self._waiting.add(job)
+            self._changed.wait_for(
+                lambda: self._closed or job in self._interrupted or job in self._left or len(self._running) < self._size
+            )
+            self._waiting.discard(job)
+            if job in self._left:
+                self._left.discard(job)
+                raise NotBegun
             if self._closed or job in self._interrupted:
                 self._interrupted.discard(job)
                 raise asyncio.CancelledError
@@ -223,6 +244,20 @@ class ProcessPool:
             if usable and not worn:
                 self._idle.append(child)
             self._changed.notify()
+
+    def leave_waiting(self, topic: str) -> None:
+        """Lets the jobs of a topic that wait for a child wait no longer: their calls raise ``NotBegun``."""
+        with self._changed:
+            self._left |= {job for job in self._waiting if job.topic == topic}
+            self._changed.notify_all()
+
+    def keeps_child(self, job: BaseJob[Any]) -> bool:
+        """Whether the job paused its topic, and its child is not free for others yet."""
+        return job in self._kept
+
+    def free_child(self, job: BaseJob[Any]) -> None:
+        """From now on other jobs may have the child of this one."""
+        self._put_back(job, self._kept.pop(job))
 
     def interrupt(self, job: BaseJob[Any]) -> None:
         """Kills the child that runs the job, whose call raises ``CancelledError`` then."""

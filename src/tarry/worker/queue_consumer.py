@@ -21,7 +21,7 @@ from typing import Any
 from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue, take_next
 from tarry.clients.redisson.queue_waits import failure_reason
 from tarry.connections.background import failures
-from tarry.errors import TarryError
+from tarry.errors import BadInput, TarryError
 from tarry.values.functions import refuse_unfinished
 from tarry.verbs.redisson.delayed.transfer import give_back, transfer
 from tarry.worker.handlers import QueueRoute
@@ -29,6 +29,7 @@ from tarry.worker.idle_check import IdleCheck
 from tarry.worker.log_lines import Tally
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.threads import ThreadPool
+from tarry.worker.verdicts import Pause
 
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
@@ -155,6 +156,10 @@ class QueueConsumer:
             self._in_background(self._put_back([element]))
         else:
             self.tally.dead += 1
+            if isinstance(fault, Pause):
+                fault = BadInput(
+                    "Pause: a queue that is shared with Java cannot be paused; raise it in the handler of a topic."
+                )
             logger.error("✗ %s: an element is set aside: %s", self.name, failure_reason(fault), exc_info=fault)
             self._in_background(self._add_poison(element, failure_reason(fault)))
         self._note_for_idle_check()

@@ -31,7 +31,7 @@ from tarry.worker import log_setup, process_functions
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import Entry, ProcessFunction
 from tarry.worker.registry import Registrations
-from tarry.worker.verdicts import Bury, Retry, Snooze
+from tarry.worker.verdicts import VERDICTS
 from tarry.worker.worker import Worker, WorkerRegistrations, adopt
 
 PR_SET_PDEATHSIG = 1
@@ -82,7 +82,7 @@ class JobRunner:
             return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
         except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
             text = "".join(traceback.format_exception_only(fault)).strip()
-            cause = fault.__cause__ if isinstance(fault, (Bury, Retry, Snooze)) else fault
+            cause = fault.__cause__ if isinstance(fault, VERDICTS) else fault
             trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()
             return RunResult(job is not None and job.settled, b"", portable(fault), text, trace)
 

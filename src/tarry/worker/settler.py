@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -19,7 +20,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import server_verbs
 from tarry.connections.background import failures
-from tarry.core.requests import Flow, ScriptCall
+from tarry.core.requests import Flow, ScriptCall, flow_of
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.verbs.jobs import precedence
 from tarry.verbs.jobs.job_fields import given_max_attempts
@@ -30,7 +31,7 @@ from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.targets import Target
-from tarry.worker.verdicts import JobDied, Verdict, decide
+from tarry.worker.verdicts import JobDied, Pause, Verdict, decide
 
 Job = BaseJob[Any]
 T = TypeVar("T")
@@ -76,15 +77,23 @@ class Settler:
         self.unknown_lines: Callable[[], tuple[str, ...]] = tuple
         self.unknown_names: Callable[[], tuple[str, ...]] = tuple
         """The lines of the worker's report about tasks of this topic that this worker does not know."""
-        self.background: set[asyncio.Task[None]] = set()
+        self.background: set[asyncio.Task[Any]] = set()
         self.ending = False
+        self._loop = asyncio.get_running_loop()
+        self.on_pausing: Callable[[], None] = lambda: None
+        """Called in the event loop when a job pauses the topic, before the server is asked to."""
+        self.on_paused: Callable[[], None] = lambda: None
+        """Called in the event loop when that is over, whatever came of it."""
+        self.paused_until_us = 0
+        """The end of the last pause that the server has confirmed, in its time."""
+        self._paused_at_us = 0
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self.background.add(task)
         task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self.background.discard(task)
         self.on_ended()
         failures.task_ended("tarry settling", task)  # its jobs come back after their TTR
@@ -173,12 +182,23 @@ class Settler:
 
     # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
-        """Settles a failed job by its verdict. Returns whether the job is dead."""
-        if job.settled:
-            return self._raised_after_settling(job, fault)
-        limit = _handlers_limit(job, target)
-        return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
+    def failed(self, job: Job, target: Target, fault: BaseException) -> Coroutine[Any, Any, bool]:
+        """Settles a failed job by its verdict: a coroutine that returns whether the job is dead. From this call on the topic is being
+        paused, if that is the verdict."""
+        pauses = isinstance(fault, Pause) and not job.settled
+        if pauses:
+            self.on_pausing()
+        return self._settle(job, target, fault, pauses=pauses)
+
+    async def _settle(self, job: Job, target: Target, fault: BaseException, *, pauses: bool) -> bool:
+        try:
+            if job.settled:
+                return self._raised_after_settling(job, fault)
+            limit = _handlers_limit(job, target)
+            return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
+        finally:
+            if pauses:
+                self.on_paused()
 
     async def apply(
         self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | UnsetType | None = UNSET
@@ -198,11 +218,20 @@ class Settler:
             return self._raised_after_settling(job, fault)
         limit = _handlers_limit(job, target)
         verdict = decide(target.retry, job, fault, random.random(), limit)
+        if verdict.pause_us:
+            self._call_in_loop(self.on_pausing)
         try:
             dead = self.blocking.engine.run(self._operation(job, verdict, limit))
         except TarryError as error:
             return self._refused(job, error)
+        finally:
+            if verdict.pause_us:
+                self._call_in_loop(self.on_paused)
         return self._log_verdict(job, verdict, fault, dead)
+
+    def _call_in_loop(self, call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nothing of this worker waits any more
+            self._loop.call_soon_threadsafe(call)
 
     def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
         """The handler settled its job and then raised: there is nothing to settle, only something to log."""
@@ -226,11 +255,22 @@ class Settler:
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         fault = pack_fault(reason, verdict.note)
         unseen_us = None if verdict.seen else job.popped_us - job.due_us
+        if verdict.pause_us:
+            return self._pause_first(job, verdict.pause_us, verdict.reason)
         return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, unseen_us)
+
+    def _pause_first(self, job: Job, us: int, reason: str) -> Flow[bool]:
+        """Pauses the topic, and then puts the job back: nobody gets it between the two."""
+        verbs = server_verbs(self.topic)
+        self.paused_until_us = yield from flow_of(verbs.pause_at_least(us))
+        log_lines.log_paused(job, reason, self.paused_until_us, is_known=job.popped_us <= self._paused_at_us)
+        self._paused_at_us = self.paused_until_us - us
+        return (yield from flow_of(verbs.fail(job, b"@%d" % job.due_us, pack_fault(reason), counted=False)))
 
     def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
         job.settled = True
-        log_lines.log_failed(job, verdict, fault, dead=dead)
+        if not verdict.pause_us:
+            log_lines.log_failed(job, verdict, fault, dead=dead)
         self.tally.dead += dead
         self.tally.retried += not dead
         return dead

@@ -26,7 +26,7 @@ from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
 from tarry.worker.batches import Batching
 from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import ProcessFunction
-from tarry.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy, Retry, Snooze
+from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
@@ -161,7 +161,7 @@ def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Conta
     def bounded(job: BaseJob[Any]) -> Any:
         try:
             result = call(job)
-        except (Bury, Retry, Snooze):
+        except VERDICTS:
             raise
         except Exception as fault:
             if job in overruns:

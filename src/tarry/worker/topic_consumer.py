@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -33,7 +33,7 @@ from tarry.worker import in_hand, log_lines
 from tarry.worker.idle_check import IdleCheck
 from tarry.worker.in_hand import JobsInHand, LongestTimes
 from tarry.worker.outage import Outage, ServerHealth
-from tarry.worker.process_pool import ProcessPool
+from tarry.worker.process_pool import NotBegun, ProcessPool
 from tarry.worker.settler import Settler
 from tarry.worker.slots import JobQuota, SlotGroup, SlotPool, WaitGate, slots_for
 from tarry.worker.targets import Target
@@ -112,6 +112,16 @@ class TopicConsumer:
         """Those of the worker's topics that had jobs, the last ones last."""
         self.quota: JobQuota | None = None
         """How many jobs the process may still take; ``None`` is any number."""
+        self._pausing = 0
+        """How many jobs are pausing the topic now: until the server has answered, nothing is popped and nothing begins."""
+        self._may_go_on = asyncio.Event()
+        self._may_go_on.set()
+        self._in_pop = False
+        self._pop_is_old = False
+        """Whether the pop that is under way began before a pause was known: its jobs may have been handed out before."""
+        self._not_begun: list[BaseJob[Any]] = []
+        """Jobs that no child process had begun with when the pause came."""
+        settler.on_pausing, settler.on_paused = self._begin_none, self._go_on
         settler.on_answered = self._free
         settler.on_ended = self._note_for_idle_check
         if slot_pool is not None:
@@ -159,6 +169,7 @@ class TopicConsumer:
         loop, idle_check = asyncio.get_running_loop(), self.idle_check
         self._backlog = False
         while True:
+            await self._may_go_on.wait()
             wait = None if idle_check is None else idle_check.wait
             # with a short pop it learns whether the server is there
             at_once = self._backlog or not self._health.healthy or wait == 0
@@ -218,6 +229,21 @@ class TopicConsumer:
         return max_jobs
 
     async def _pop(self, max_jobs: int, wait: float | None, *, at_once: bool) -> Sequence[BaseJob[Any]]:
+        return await self._unless_paused(self._pop_many(max_jobs, wait, at_once=at_once))
+
+    async def _unless_paused(self, pop: Awaitable[Sequence[BaseJob[Any]]]) -> Sequence[BaseJob[Any]]:
+        """What is popped; but if a job pauses the topic meanwhile, what was handed out before goes back."""
+        self._in_pop, self._pop_is_old = True, False
+        try:
+            jobs = await pop
+        finally:
+            self._in_pop = False
+        if self._pop_is_old and jobs and jobs[0].popped_us < self.settler.paused_until_us:
+            self.settler.spawn(self.settler.put_back(jobs))
+            return []
+        return jobs
+
+    async def _pop_many(self, max_jobs: int, wait: float | None, *, at_once: bool) -> Sequence[BaseJob[Any]]:
         if self._slot_pool is None or at_once:
             return await self.topic.pop_many(max_jobs, wait=0 if at_once else wait, ttr=self.ttr)
         gate = self._gate = WaitGate(self._slot_pool, self, max_jobs, self.jobs_a_slot)
@@ -315,7 +341,7 @@ class TopicConsumer:
         loop = asyncio.get_running_loop()
         running, waiting, only = self.running, self._waiting, self.only_target
         notes_time = log_lines.debug_enabled()
-        while waiting and self.busy < self.slots:
+        while waiting and self.busy < self.slots and not self._pausing:
             job = waiting.popleft()
             if job not in running:
                 continue  # it was released before it started
@@ -423,13 +449,36 @@ class TopicConsumer:
         if job.lost or (target.settles and job.settled):
             return
         stopped = stopped or (isinstance(fault, asyncio.CancelledError) and target.process is not None)
-        if stopped or isinstance(fault, KeyboardInterrupt):
+        if isinstance(fault, NotBegun):
+            self._not_begun.append(job)
+            self._put_back_unless_pausing()
+        elif stopped or isinstance(fault, KeyboardInterrupt):
             self.settler.spawn(self.settler.give_back([job]))
         else:
-            self.settler.spawn(self._settle(job, target, fault))
+            self.settler.spawn(self.settler.failed(job, target, fault))
 
-    async def _settle(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
-        await self.settler.failed(job, target, fault)
+    # ── a job pauses the topic ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_none(self) -> None:
+        """Begins with no further job. The others are put back once the server has paused the topic: nobody gets them between."""
+        self._pausing += 1
+        self._may_go_on.clear()
+        if self._processes is not None:
+            self._processes.leave_waiting(self.topic.name)
+
+    def _go_on(self) -> None:
+        self._pausing -= 1
+        self._pop_is_old = self._in_pop
+        if not self._pausing:
+            self._may_go_on.set()
+            self._not_begun += self._take_waiting()
+            self._put_back_unless_pausing()
+
+    def _put_back_unless_pausing(self) -> None:
+        if self._not_begun and not self._pausing:
+            jobs, self._not_begun = self._not_begun, []
+            self.settler.spawn(self.settler.put_back(jobs))
+            self._free()
 
     def _take_waiting(self) -> list[BaseJob[Any]]:
         """Removes the jobs that have not begun, and returns them."""
@@ -450,6 +499,8 @@ class TopicConsumer:
             began = self._started_at.pop(job, None)
             if began is not None and not job.settled:
                 log_lines.log_done(job, perf_counter() - began)
+        if self._processes is not None and self._processes.keeps_child(job):
+            self.settler.spawn(asyncio.to_thread(self._processes.free_child, job))
         if self._waiting:
             self._start_waiting()
         elif not self.running:

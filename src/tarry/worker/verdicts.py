@@ -2,6 +2,7 @@
 
     raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides, and never dead at once
     raise Snooze("1h")          again in an hour, and this attempt does not count
+    raise Pause("30s")          back to its place, uncounted, and nothing of the topic is handed out for 30 seconds
     raise Bury("no such user")  set aside, dead, with the reason
     raise Failed({job: error})  of a handler with ``batch=``: these jobs failed, the others are done
     any other exception         again after a back-off; dead after the last attempt
@@ -55,6 +56,19 @@ class Snooze(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snooze, (timedelta(microseconds=self.delay_us), *self.args)
+
+
+class Pause(Exception):
+    """Raised by a handler: its topic is paused for a time, and its job goes back to its place; this attempt does not count.
+
+    A pause that ends later stays. The worker also puts back what it holds of the topic and has not begun."""
+
+    def __init__(self, duration: Duration, reason: str = "") -> None:
+        super().__init__(reason)
+        self.duration_us: int = duration_us(duration, "Pause", minimum=1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Pause, (timedelta(microseconds=self.duration_us), *self.args)
 
 
 class Bury(Exception):
@@ -120,13 +134,16 @@ Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exceptio
 PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException], ...]
 """A policy, as users may write it."""
 DEFAULT_BACK_OFF = BackOff()
-_NEVER_RETRIED = (Snooze, Bury, Failed, JobDied)
+VERDICTS = (Retry, Snooze, Pause, Bury)
+"""Exceptions by which a handler decides about its job."""
+_NEVER_RETRIED = (Snooze, Pause, Bury, Failed, JobDied)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """``delay_us`` is ``None`` for a job that is dead. ``seen``: whether a handler saw the job;
-    else its hand-out does not count, nor for the topic's rate. ``note`` is kept beside the failure."""
+    else its hand-out does not count, nor for the topic's rate. ``note`` is kept beside the failure. With ``pause_us`` the topic is
+    paused first, and the job goes back to its place."""
 
     delay_us: int | None
     counts: bool
@@ -134,6 +151,7 @@ class Verdict:
     error: str = ""
     seen: bool = True
     note: str = ""
+    pause_us: int = 0
 
     @property
     def failure(self) -> str:
@@ -230,6 +248,8 @@ def decide(
         return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
+    if isinstance(fault, Pause):
+        return Verdict(0, False, _one_line(fault), pause_us=fault.duration_us)
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
         return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry) and fault.after_us is not None:
