@@ -18,6 +18,7 @@ PRESCRIBED = {
     "Client": "tarry.Client, and tarry.zookeeper.Client",
     "AsyncClient": "tarry.AsyncClient, and tarry.zookeeper.AsyncClient",
     "Command": "Django wants its commands to be called so",
+    "Pause": "a handler raises tarry.Pause; the other is a schema of /openapi.json",
     "Schedules": "client.schedules() is a tarry.Schedules; the other is a schema of /openapi.json",
 }
 # Nouns of the field that end like a gerund.
