@@ -34,12 +34,12 @@ class Batching:
     linger_us: int = 0
 
     @staticmethod
-    def of(batch: int | None, linger: Duration | None, run: Run | None, *, by_job: dict[str, bool]) -> Batching | None:
+    def of(
+        batch: int | None, linger: Duration | None, run: Run | None, ttr: Duration | None, *, by_job: dict[str, bool]
+    ) -> Batching:
         """Checks the options. ``by_job``: whether one is given that is of handlers for one job. Raises ``BadInput``."""
         if batch is None:
-            if linger is not None:
-                raise BadInput("linger: it is how long the first job of a batch waits for others; give batch=, too.")
-            return None
+            raise BadInput("linger: it is how long the first job of a batch waits for others; give batch=, too.")
         if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= MOST_JOBS:
             raise BadInput(f"batch: {batch!r}; it is a whole number from 1 to {MOST_JOBS}.")
         if run == "process":
@@ -47,7 +47,10 @@ class Batching:
         for name, given in by_job.items():
             if given:
                 raise BadInput(f"batch: {name}= is for a handler of one job; {_INSTEAD[name]}.")
-        return Batching(batch, 0 if linger is None else duration_us(linger, "linger"))
+        batching = Batching(batch, 0 if linger is None else duration_us(linger, "linger"))
+        if ttr is not None:
+            batching.check_ttr(ttr)
+        return batching
 
     def check_ttr(self, ttr: Duration) -> None:
         """Raises ``BadInput`` if the wait would take as long as the reservation of the first job."""
@@ -56,6 +59,21 @@ class Batching:
                 f"linger: {self.linger_us / SECOND:g} s, and the first job of a batch is reserved for {duration_us(ttr) / SECOND:g} s; "
                 "give a shorter linger=, or a longer ttr=."
             )
+
+    @staticmethod
+    def make_call(handler: Handler) -> Callable[[JobBatch], Any]:
+        """Returns a function that calls the handler with the jobs, or with their bodies."""
+        function = handler.function
+        if not handler.wants_body:
+            return lambda batch: function([*batch.jobs])
+        if not handler.is_async:
+            return lambda batch: function(bodies) if (bodies := batch.read_bodies()) else None
+
+        async def with_bodies(batch: JobBatch) -> Any:
+            bodies = batch.read_bodies()
+            return await function(bodies) if bodies else None
+
+        return with_bodies
 
 
 _INSTEAD = {
@@ -106,18 +124,3 @@ def _refused(others: Iterable[object], fault: Failed) -> BadInput:
     )
     refusal.__cause__ = fault
     return refusal
-
-
-def make_batch_call(handler: Handler) -> Callable[[JobBatch], Any]:
-    """Returns a function that calls the handler with the jobs, or with their bodies."""
-    function = handler.function
-    if not handler.wants_body:
-        return lambda batch: function([*batch.jobs])
-    if not handler.is_async:
-        return lambda batch: function(bodies) if (bodies := batch.read_bodies()) else None
-
-    async def with_bodies(batch: JobBatch) -> Any:
-        bodies = batch.read_bodies()
-        return await function(bodies) if bodies else None
-
-    return with_bodies

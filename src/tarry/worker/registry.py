@@ -40,7 +40,6 @@ from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
 from tarry.worker import handlers
-from tarry.worker.batches import Batching, make_batch_call
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
@@ -49,6 +48,7 @@ from tarry.worker.tasks import RunOptions, Task, TaskDecorator
 from tarry.worker.verdicts import PolicyLike
 
 if TYPE_CHECKING:
+    from tarry.worker.batches import Batching
     from tarry.worker.task_host import TaskWorker
 
 P = ParamSpec("P")
@@ -314,14 +314,16 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        one_job = {
-            "max_lateness": max_lateness is not None,
-            "on_too_late": on_too_late is not None,
-            "cancel_when_lost": cancel_when_lost,
-        }
-        batching = Batching.of(batch, linger, run, by_job=one_job)
-        if batching is not None and ttr is not None:
-            batching.check_ttr(ttr)
+        batching: Batching | None = None
+        if batch is not None or linger is not None:
+            from tarry.worker.batches import Batching
+
+            one_job = {
+                "max_lateness": max_lateness is not None,
+                "on_too_late": on_too_late is not None,
+                "cancel_when_lost": cancel_when_lost,
+            }
+            batching = Batching.of(batch, linger, run, ttr, by_job=one_job)
         options = RunOptions.of(
             timeout=timeout,
             retry=retry,
@@ -336,7 +338,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         def register(function: F) -> F:
             handler = handlers.inspect_handler(function, type, takes_many=batching is not None)
             check_run(run, handler.name, handler.is_async)
-            call = make_call(handler) if batching is None else make_batch_call(handler)
+            call = make_call(handler) if batching is None else batching.make_call(handler)
             target = replace(options.target(handler.name, handler.is_async, call), batching=batching)
             if run == "process":
                 kind = handler.type

@@ -24,8 +24,6 @@ from tarry.values import names
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker import log_lines
 from tarry.worker import worker_clients as clients
-from tarry.worker.batch_consumer import BatchConsumer
-from tarry.worker.batches import JobBatch
 from tarry.worker.consumers import Consumers
 from tarry.worker.discovery import TopicDiscovery
 from tarry.worker.dispatch import target_for
@@ -47,6 +45,7 @@ from tarry.worker.unknown_tasks import wake_known
 if TYPE_CHECKING:
     from tarry.values.durations import Duration
     from tarry.verbs.workers import WorkerMode
+    from tarry.worker.batches import JobBatch
     from tarry.worker.liveness import Liveness
     from tarry.worker.queue_consumer import QueueConsumer
     from tarry.worker.worker_clients import WorkerClients
@@ -204,7 +203,7 @@ class WorkerRun:
         topic.verbs.holder = blocking.verbs.holder = self._worker.inner.holder
         settler = Settler(topic, blocking, self._outage)
         slots, processes = self._slots_of(route), shared.processes
-        consumer = (TopicConsumer if route.batching is None else BatchConsumer)(
+        consumer = _consumer_of(route)(
             settler,
             target_for(route, settler, processes, self._worker.inner.unknown_tasks_die_after_us),
             slots=slots,
@@ -393,6 +392,14 @@ class WorkerRun:
             except Unavailable as fault:
                 health.failed(fault)
                 await asyncio.wait({stopped}, timeout=RETRY_S)
+
+
+def _consumer_of(route: TopicRoute) -> type[TopicConsumer]:
+    if route.batching is None:
+        return TopicConsumer
+    from tarry.worker.batch_consumer import BatchConsumer
+
+    return BatchConsumer
 
 
 def _new_holder() -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
@@ -23,10 +23,12 @@ from tarry.values.durations import Duration, as_timedelta
 from tarry.values.functions import is_async, refuse_generator, refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
-from tarry.worker.batches import Batching
 from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import ProcessFunction
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy
+
+if TYPE_CHECKING:
+    from tarry.worker.batches import Batching
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
