@@ -203,8 +203,5 @@ OPTIONS = (
     ),
 )
 
-STORED = (
-    *(one.stored for one in OPTIONS if one.stored),
-    Stored(field="first", kind="int | None", encode="", decode="", flag=2, format="d", lua="first"),
-)
-"""What is stored with a job. No client gives ``first``: the moment of the first event that the job stands for, which scripts write."""
+BY_SCRIPTS = (Stored(field="first", kind="int | None", encode="", decode="", flag=2, format="d", lua="first"),)
+"""What scripts store with a job, behind all that clients give: the moment of the first event that the job stands for."""

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import option_places
 from blocking import ROOT, formatted
 from option_places import IN_CLASS, Place
-from option_table import OPTIONS, STORED
+from option_table import BY_SCRIPTS, OPTIONS
 
 SOURCE = Path("src/tarry")
 TYPES, FLAGS = SOURCE / "wire" / "types.py", SOURCE / "lua" / "lib" / "flags.lua"
@@ -84,7 +84,7 @@ def with_types(text: str) -> str:
 def lua(text: str) -> str:
     """The script with the further flags, and what reads their fields."""
     flags, reads, free = "", "", 1
-    for how in sorted((how for how in STORED if how.flag), key=lambda how: how.flag):
+    for how in (*(one.stored for one in OPTIONS if one.stored and one.stored.flag), *BY_SCRIPTS):
         name, format = f"HAS_{how.field.upper()}", "B" if how.format == "text" else how.format
         read = f"field(further, {name}, '<{format}', {calcsize('<' + format)})"
         flags += f"local {name} = {how.flag}  -- {how.format}\n"
@@ -92,7 +92,7 @@ def lua(text: str) -> str:
             reads += f"    local length = {read} or 0\n    at = at + length\n"
         else:
             reads += f"    {how.lua and how.lua + ' = '}{read}\n"
-        free = 2 * how.flag
+        free = max(free, 2 * how.flag)
     flags += f"local FREE = {free}  -- this further flag, and higher ones, are nobody's\n"
     for what, lines in (("flags", flags), ("fields", reads)):
         text = re.sub(rf"(?s)(-- {what}, by tools/options.py:\n).*?( *-- end of the {what}\n)", rf"\1{lines}\2", text)

@@ -75,7 +75,9 @@ def test_python_and_lua_read_the_same_of_further_fields(monkeypatch: pytest.Monk
     monkeypatch.setattr(options, "OPTIONS", WITH_ONE_MORE)
     fields = (*records._FURTHER_FIELDS, records._FurtherField("planted", 2**15, records._Text()))
     monkeypatch.setattr(records, "_FURTHER_FIELDS", fields)
-    monkeypatch.setattr(records, "_KNOWN_FLAGS", sum(one.flag for one in fields))
+    read = (*fields, *(one for one in records._READ if one not in fields))
+    monkeypatch.setattr(records, "_READ", read)
+    monkeypatch.setattr(records, "_KNOWN_FLAGS", sum(one.flag for one in read))
     lua = (SOURCE / "lua" / "lib" / "job.lua").read_text("utf-8") + options.lua(
         (SOURCE / "lua" / "lib" / "flags.lua").read_text("utf-8")
     )

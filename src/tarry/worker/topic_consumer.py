@@ -232,7 +232,7 @@ class TopicConsumer:
         return await self._unless_paused(self._pop_many(max_jobs, wait, at_once=at_once))
 
     async def _unless_paused(self, pop: Awaitable[Sequence[BaseJob[Any]]]) -> Sequence[BaseJob[Any]]:
-        """What is popped; but if a job pauses the topic meanwhile, what was handed out before goes back."""
+        """Returns the jobs that are popped. If a job pauses the topic meanwhile, those that were handed out before go back."""
         self._in_pop, self._pop_is_old = True, False
         try:
             jobs = await pop

@@ -7,7 +7,7 @@
 
 Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
 bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3. Each of the 16 further flags that is not free names one of
-the further fields, which are in the order of their flags: a number, or text with its length in a byte.
+the further fields, which are in the order of their flags, first behind the others: a number, or text with its length in a byte.
 The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
 stands for (lua/lib/latest.lua); only scripts use it. The flag of a run: the attempt is the last one, and
 its consumer has not confirmed it yet.
@@ -96,7 +96,7 @@ class _FurtherField(NamedTuple):
 
 _FURTHER_FIELDS = (_FurtherField("max_lateness_us", 1, _Number("<d")),)
 _READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")))
-"""The last is written by scripts only."""
+"""The last is written by scripts only, behind the others."""
 _KNOWN_FLAGS = sum(one.flag for one in _READ)
 _NO_FURTHER_FIELD = (None,) * len(_FURTHER_FIELDS)
 _NO_MORE: dict[str, Any] = {}
