@@ -31,6 +31,7 @@ from tarry.wire.types import (
     Priority,
     SomeSpan,
     Strict,
+    Tag,
     Ttr,
     ms,
     with_pattern,
@@ -58,6 +59,7 @@ class PutSchedule(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
     priority: Priority | None = None
+    tag: Tag | None = None
     headers: Headers | None = None
 
 
