@@ -193,23 +193,6 @@ OPTIONS = (
         ),
     ),
     Option(
-        name="tag",
-        kind="str | None",
-        wire="Tag",
-        flag=flag("TEXT", "A word of yours, shown with the job."),
-        flag_of_schedule=flag("TEXT", "A word of yours, shown with its jobs."),
-        stored=Stored(
-            field="tag",
-            kind="str | None",
-            encode="tag_of",
-            decode="head.tag",
-            flag=4,
-            format="text",
-            shown="A word of yours, given to ``add``; ``None`` without one.",
-            shown_of_schedule="The tag of its jobs.",
-        ),
-    ),
-    Option(
         name="durability",
         kind="Durability",
         ways=("call",),

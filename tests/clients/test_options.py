@@ -19,7 +19,6 @@ from tarry.programs.cli.app import app
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.options import DEFAULT_OPTIONS, JobOptions
-from tarry.wire import answers
 from tarry.wire import job_models as models
 from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import given_options, option_fields
@@ -104,7 +103,6 @@ GIVEN = JobOptions(
     headers={"k": "v"},
     max_lateness="1h",
     priority=2,
-    tag="blau",
     durability="replicated",
 )
 
@@ -116,27 +114,6 @@ def test_a_job_is_stored_with_the_options_that_were_given() -> None:
     assert again.encode().contents == encoded.contents
     kept = {one.name for one in OPTION_TABLE if one.stored}
     assert {name for name in OPTIONS if getattr(again, name) != getattr(DEFAULT_OPTIONS, name)} == kept
-
-
-def test_a_job_and_a_schedule_show_their_tag(client: Any) -> None:
-    topic = client.topic("tags")
-    topic.add("tea", id="tea", tag="ä" * 100, max_lateness="1h", headers={"a": "b"})
-    topic.add_many(["plain", tarry.NewJob("own", id="own", tag="own")], tag="call")
-    shown = {job.body: job.tag for job in topic.list()}
-    assert shown == {"tea": "ä" * 100, "plain": "call", "own": "own"}
-    popped = {job.body: (job.tag, job.headers) for job in topic.pop_many(3)}
-    assert popped == {"tea": ("ä" * 100, {"a": "b"}), "plain": ("call", {}), "own": ("own", {})}
-    info = topic.get("own")
-    assert answers.JOB.load(answers.JOB.dump(info), topic.verbs.context.codec).tag == "own"
-    schedule = client.schedules.put(topic, "often", "tea", every="1h", tag="again")
-    assert (
-        schedules.SCHEDULE.load(schedules.SCHEDULE.dump(schedule), topic.verbs.context.codec).tag
-        == schedule.tag
-        == "again"
-    )
-    for bad in ("ä" * 101, "\ud800", 7):
-        with pytest.raises(tarry.BadInput, match=r"tag: .*at most 200 bytes"):
-            topic.add("tea", tag=bad)
 
 
 def test_a_request_contains_only_the_given_options() -> None:

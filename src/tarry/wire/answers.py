@@ -45,7 +45,6 @@ class Carried(Answer, kw_only=True):
     headers: dict[str, str] = field(default_factory=dict)
     priority: int = 0
     """Of the jobs that are due, the highest is handed out first: 1 to 3; left out if it is 0."""
-    tag: str | None = None
 
 
 class JobFields(Carried, kw_only=True):
@@ -147,7 +146,7 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     try:
         fields |= bodies.body_fields(record.encoded)
         head = record.head
-        fields.update(priority=head.priority, tag=head.tag)
+        fields.update(priority=head.priority)
         if headers := record.headers:
             fields["headers"] = headers
             if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):
@@ -195,7 +194,6 @@ def carried_contents(
         headers=headers,
         max_lateness_us=max_lateness_us,
         priority=record.priority,
-        tag=record.tag,
     )
 
 

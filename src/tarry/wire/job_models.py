@@ -25,7 +25,6 @@ from tarry.wire.types import (
     SomeWords,
     Span,
     Strict,
-    Tag,
     Topics,
     Ttr,
     TtrWords,
@@ -50,7 +49,6 @@ class Options(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
     priority: Priority | None = None
-    tag: Tag | None = None
     headers: Headers | None = None
 
 
@@ -88,7 +86,6 @@ class AddQuery(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeWords | None = None
     priority: Priority | None = None
-    tag: Tag | None = None
     id: Name | None = None
     if_exists: IfExists = "error"
     durability: Durable = None

@@ -97,7 +97,6 @@ Attempts = Annotated[int, Meta(ge=1, le=999_999)]
 Priority = Annotated[
     int, Meta(ge=0, le=3, description="of the jobs that are due, the highest is handed out first; 0 if none is given")
 ]
-Tag = Annotated[str, Meta(max_length=200, description="a word of yours, of at most 200 bytes, shown with the job")]
 WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]
 Limit = Annotated[int, Meta(ge=1, le=1000)]

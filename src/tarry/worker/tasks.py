@@ -242,7 +242,6 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
-        tag: str | None = None,
         durability: Durability = None,
         **words: Never,
     ) -> TaskOptions[P, R]:
@@ -258,7 +257,6 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
-            tag=tag,
             durability=durability,
         )
         options.encode()

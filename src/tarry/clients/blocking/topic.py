@@ -88,7 +88,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
-        tag: str | None = None,
         durability: Durability = None,
         **words: Never,
     ) -> Added:
@@ -99,7 +98,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         ``"replace"`` puts this one in its place. A number is seconds.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the
         consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
-        ``tag``, a word of at most 200 bytes, is shown with the job.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
@@ -116,7 +114,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
-            tag=tag,
             durability=durability,
         )
         call = self.verbs.add(body, options, id)
@@ -136,7 +133,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
-        tag: str | None = None,
         durability: Durability = None,
         atomic: bool = False,
         **words: Never,
@@ -158,7 +154,6 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
-            tag=tag,
             durability=durability,
         )
         flow = self.verbs.add_many(bodies, options, atomic=atomic)

@@ -5,9 +5,8 @@ local HAS_ATTEMPTS = 64   -- max attempts, I
 local FURTHER = 128       -- 16 more flags, after the nonce:
 -- flags, by tools/options.py:
 local HAS_MAX_LATENESS_US = 1  -- d
-local HAS_TAG = 4  -- text
 local HAS_FIRST = 2  -- d
-local FREE = 8  -- this further flag, and higher ones, are nobody's
+local FREE = 4  -- this further flag, and higher ones, are nobody's
 -- end of the flags
 
 -- The priority in the flags of a job (lib/priorities.lua).
@@ -37,8 +36,6 @@ local function read_head(value)
   if further > 0 then
     -- fields, by tools/options.py:
     max_lateness = field(further, HAS_MAX_LATENESS_US, '<d', 8)
-    local length = field(further, HAS_TAG, '<B', 1) or 0
-    at = at + length
     first = field(further, HAS_FIRST, '<d', 8)
     -- end of the fields
   end

@@ -60,9 +60,6 @@ def add(
     priority: Annotated[
         int, typer.Option(metavar="N", help="0 to 3: of the jobs that are due, the highest is handed out first.")
     ] = 0,
-    tag: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A word of yours, shown with the job.", show_default=False)
-    ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="name=value; may be repeated.", show_default=False)
     ] = None,
@@ -104,7 +101,6 @@ def add(
         headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
         priority=priority,
-        tag=tag,
         durability=arguments.parse_durability(durability),
     )
     handle = session.topic(topic, partitions)

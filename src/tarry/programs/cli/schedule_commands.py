@@ -64,9 +64,6 @@ def put(
             metavar="N", help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first."
         ),
     ] = 0,
-    tag: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A word of yours, shown with its jobs.", show_default=False)
-    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="The body is plain text, not JSON.")] = False,
 ) -> None:
     """Stores a schedule, or changes it."""
@@ -85,7 +82,6 @@ def put(
         headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
         priority=priority,
-        tag=tag,
     )
     show_schedule(session, made)
 

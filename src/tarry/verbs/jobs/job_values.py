@@ -130,11 +130,6 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
         return self.head.priority
 
     @property
-    def tag(self) -> str | None:
-        """A word of yours, given to ``add``; ``None`` without one."""
-        return self.head.tag
-
-    @property
     def created(self) -> datetime:
         """When it was added, by the server's clock."""
         return as_datetime(self.head.created)

@@ -26,7 +26,6 @@ Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 
 ERROR_MARK = b"e"
 _MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "replace": b"r"}
-LONGEST_TAG = 200
 HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
@@ -47,7 +46,6 @@ class JobOptions(Struct, frozen=True):
     headers: Mapping[str, str] | None = None
     max_lateness: Duration | None = None
     priority: int = 0
-    tag: str | None = None
     durability: Durability = None
 
     def check(self) -> None:
@@ -56,7 +54,7 @@ class JobOptions(Struct, frozen=True):
 
     def encode(self) -> EncodedOptions:
         """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
-        if self.at is None and self.headers is None and self.tag is None:
+        if self.at is None and self.headers is None:
             try:
                 return _encode_common(
                     self.delay, self.if_exists, self.ttr, self.max_attempts, self.max_lateness, self.priority
@@ -74,7 +72,6 @@ class JobOptions(Struct, frozen=True):
             headers=records.unpack_headers(head.headers) or None,
             max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
             priority=head.priority,
-            tag=head.tag,
         )
 
 
@@ -91,7 +88,6 @@ class NewJob(Generic[T]):
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     max_lateness: Duration | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
-    tag: str | None = field(default=None, kw_only=True)
 
 
 class EncodedOptions(NamedTuple):
@@ -124,7 +120,6 @@ class EncodedOptions(NamedTuple):
             and job.headers is None
             and job.max_lateness is None
             and job.priority is None
-            and job.tag is None
         ):
             return due_time, self.head(flags, nonce)
         call = self.contents
@@ -136,7 +131,6 @@ class EncodedOptions(NamedTuple):
             headers=call.headers if job.headers is None else records.pack_headers(job.headers),
             max_lateness_us=call.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness),
             priority=call.priority if job.priority is None else priority_of(job.priority),
-            tag=call.tag if job.tag is None else tag_of(job.tag),
         )
         return due_time, head
 
@@ -191,7 +185,6 @@ def _encode(options: JobOptions) -> EncodedOptions:
         headers=records.pack_headers(options.headers),
         max_lateness_us=max_lateness_us(options.max_lateness),
         priority=priority_of(options.priority),
-        tag=tag_of(options.tag),
     )
     json_head = records.pack_head(
         0,
@@ -201,7 +194,6 @@ def _encode(options: JobOptions) -> EncodedOptions:
         headers=contents.headers,
         max_lateness_us=contents.max_lateness_us,
         priority=contents.priority,
-        tag=contents.tag,
     )
     is_later = due_time.isdigit() and int(due_time) > HORIZON_US
     return EncodedOptions(mark, due_time, is_later, contents, json_head)
@@ -253,16 +245,6 @@ def priority_of(value: int) -> int:
             f"priority: {value!r}; it is a whole number from 0 (the default) to {records.MOST_PRIORITY}, higher first."
         )
     return value
-
-
-def tag_of(value: str | None) -> str | None:
-    """Raises ``BadInput``."""
-    try:
-        if value is None or (isinstance(value, str) and len(value.encode()) <= LONGEST_TAG):
-            return value
-    except UnicodeEncodeError:
-        pass
-    raise BadInput(f"tag: {value!r:.60}; it is text of at most {LONGEST_TAG} bytes of UTF-8.")
 
 
 DEFAULT_OPTIONS = JobOptions()

@@ -94,10 +94,7 @@ class _FurtherField(NamedTuple):
     kind: _Number | _Text
 
 
-_FURTHER_FIELDS = (
-    _FurtherField("max_lateness_us", 1, _Number("<d")),
-    _FurtherField("tag", 4, _Text()),
-)
+_FURTHER_FIELDS = (_FurtherField("max_lateness_us", 1, _Number("<d")),)
 _READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")))
 """The last is written by scripts only, behind the others."""
 _KNOWN_FLAGS = sum(one.flag for one in _READ)
@@ -114,15 +111,11 @@ def pack_head(
     headers: bytes | dict[str, str] | None = b"",
     max_lateness_us: int | None = None,
     priority: int = 0,
-    tag: str | None = None,
 ) -> bytes:
     """The head as the client sends it; the script prepends created."""
     flags |= priority << _PRIORITY_SHIFT
     fields = more = b""
-    further = (
-        max_lateness_us,
-        tag,
-    )
+    further = (max_lateness_us,)
     if further != _NO_FURTHER_FIELD:
         flags |= _FURTHER
         given, more = _pack_further(further)

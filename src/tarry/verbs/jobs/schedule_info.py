@@ -86,11 +86,6 @@ class Schedule(metaclass=HidesOtherWords):
         return self.head.priority
 
     @property
-    def tag(self) -> str | None:
-        """The tag of its jobs."""
-        return self.head.tag
-
-    @property
     def max_lateness(self) -> timedelta | None:
         """The maximum lateness of its jobs; ``None``: the topic's."""
         return None if self.head.max_lateness_us is None else as_timedelta(self.head.max_lateness_us)

@@ -31,7 +31,6 @@ from tarry.wire.types import (
     Priority,
     SomeSpan,
     Strict,
-    Tag,
     Ttr,
     ms,
     with_pattern,
@@ -59,7 +58,6 @@ class PutSchedule(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
     priority: Priority | None = None
-    tag: Tag | None = None
     headers: Headers | None = None
 
 
