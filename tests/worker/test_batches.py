@@ -328,7 +328,8 @@ def test_failed_fails_those_that_it_names(client: tarry.Client, worker: tarry.Wo
         "bury": ("dead", 1, "no such user"),
         "last": None,
     }
-    assert topic.stats().finished == 2
+    stats = topic.stats()
+    assert (stats.finished, stats.refused) == (2, 0)
     assert topic.check().ok
 
 
@@ -451,8 +452,9 @@ def test_a_slot_is_free_when_the_finish_was_answered(
             await topic.add("more")
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert ((await topic.stats()).reserved, asked) == (10 * slots, slots)
+            found = (await topic.stats()).reserved, asked
             answered.set()
+            assert found == (10 * slots, slots)
             await until_so(lambda: _finished(topic, 101))
 
     asyncio.run(story())
@@ -498,6 +500,64 @@ def test_a_batch_takes_one_slot_of_the_worker(valkey_url: str, namespace: str, i
     asyncio.run(story())
     assert (most, sum(seen)) == (2, 30)
     assert len(seen) < 10, "batches, not jobs"
+
+
+def test_while_a_batch_runs_the_other_slots_of_the_worker_are_free(valkey_url: str, namespace: str) -> None:
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), concurrency=2)
+        ran = asyncio.Event()
+
+        @worker.on("many", batch=10)
+        async def many(_: list[int]) -> None:
+            await client.topic("other").add("x")
+            async with asyncio.timeout(LONGEST_S):
+                await ran.wait()
+
+        @worker.on("other")
+        async def other(_: str) -> None:
+            ran.set()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            await client.topic("many").add_many(range(10))
+            assert await worker.run_until_idle() == 0
+
+    asyncio.run(story())
+
+
+def test_a_batch_that_waits_for_jobs_has_its_slot(valkey_url: str, namespace: str) -> None:
+    """The worker's only one. The other topic's job runs after the batch."""
+    seen: list[str] = []
+
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), concurrency=1)
+        over = asyncio.Event()
+        worker.on("many", batch=3, **LONG)(as_kind("async", lambda jobs: seen.append("many")))
+
+        @worker.on("other")
+        async def other(_: str) -> None:
+            seen.append("other")
+            over.set()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
+            topic = client.topic("many")
+
+            async def ask_often() -> None:
+                """The worker could do what it may not."""
+                for _ in range(50):
+                    await topic.stats()
+
+            await topic.add_many(["a", "b", "c"])
+            await until_so(lambda: _finished(topic, 3))
+            await ask_often()  # by now its pop waits
+            await topic.add("x")
+            await until_so(lambda: _is_reserved(topic, 1))
+            await client.topic("other").add("x")
+            await ask_often()
+            await topic.add_many(["y", "z"])
+            await over.wait()
+
+    asyncio.run(story())
+    assert seen == ["many", "many", "other"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
