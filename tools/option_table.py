@@ -96,12 +96,20 @@ OPTIONS = (
         wire="IfExists",
         flag=flag(
             "ACTION",
-            "When the id is taken: error, keep or replace.",
+            "When the id is taken: error, keep, replace or update.",
             "str",
-            'autocompletion=complete_words("error", "keep", "replace")',
+            'autocompletion=complete_words("error", "keep", "replace", "update")',
         ),
         flag_default='"error"',
         parse="arguments.parse_choice({})",
+    ),
+    Option(
+        name="latest",
+        kind="Duration | None",
+        ways=("call",),
+        wire="SomeSpan | None",
+        query="SomeWords | None",
+        flag=flag("DURATION", "With replace: due at most this long after the first event."),
     ),
     Option(
         name="ttr",

@@ -83,7 +83,7 @@ def with_types(text: str) -> str:
 
 def lua(text: str) -> str:
     """The script with the further flags, and what reads their fields."""
-    flags, reads, free = "", "", 1
+    flags, reads, sizes, free = "", "", [], 1
     for how in (*(one.stored for one in OPTIONS if one.stored and one.stored.flag), *BY_SCRIPTS):
         name, format = f"HAS_{how.field.upper()}", "B" if how.format == "text" else how.format
         read = f"field(further, {name}, '<{format}', {calcsize('<' + format)})"
@@ -92,7 +92,9 @@ def lua(text: str) -> str:
             reads += f"    local length = {read} or 0\n    at = at + length\n"
         else:
             reads += f"    {how.lua and how.lua + ' = '}{read}\n"
+        sizes.append(f"{how.flag}:{0 if how.format == 'text' else calcsize('<' + format)}")
         free = max(free, 2 * how.flag)
+    flags += f"local FIELDS = '{' '.join(sizes)}'  -- flag and size of each, in order; 0: text behind its length\n"
     flags += f"local FREE = {free}  -- this further flag, and higher ones, are nobody's\n"
     for what, lines in (("flags", flags), ("fields", reads)):
         text = re.sub(rf"(?s)(-- {what}, by tools/options.py:\n).*?( *-- end of the {what}\n)", rf"\1{lines}\2", text)

@@ -40,7 +40,7 @@ class BadInput(TarryError, ValueError):
 
 
 class JobExists(TarryError):
-    """A job with this id already exists. Choose another id, or ``if_exists="keep"`` or ``"replace"``, which also revives a dead one."""
+    """A job with this id already exists. Choose another id, or ``if_exists="keep"``, ``"update"`` or ``"replace"``; the last two also revive a dead one."""
 
     code = "job_exists"
 

@@ -25,7 +25,7 @@ from tarry.wire.job_models import given_options, option_fields
 from tools.option_table import OPTIONS as OPTION_TABLE
 
 OPTIONS = set(JobOptions.__struct_fields__)
-OF_THE_CALL = {"if_exists", "durability"}
+OF_THE_CALL = {"if_exists", "latest", "durability"}
 """Options of a call, which the jobs of one call cannot have apart."""
 OF_TIME = {"delay", "at"}
 """A schedule has its own times, and ids."""
@@ -97,7 +97,8 @@ def test_an_option_has_the_same_default_everywhere(way: str) -> None:
 
 GIVEN = JobOptions(
     delay="5m",
-    if_exists="keep",
+    if_exists="replace",
+    latest="1h",
     ttr=1.5,
     max_attempts=None,
     headers={"k": "v"},

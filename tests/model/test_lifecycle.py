@@ -64,6 +64,8 @@ def test_each_step_happens_on_a_server(topic: Any, step: Step) -> None:
         assert (popped is not None) == (step.after == "reserved")
     else:
         job = lead_to(topic, step.before, max_attempts=1 if step.condition == "last attempt" else 3)
+        if step.condition == "updated since":
+            topic.add("cake", id="7", if_exists="update")
         CAUSES[step.cause](topic, job, step)
     assert state(topic) == step.after
 

@@ -44,7 +44,7 @@ TTRS = st.sampled_from([1000, 2000, 30 * SECOND, 60 * SECOND])
 LIMITS = st.sampled_from([1, 2, 3, None, 20])
 PRIORITIES = st.sampled_from([0, 0, 1, 2, 3])
 NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS, PRIORITIES)
-IF_EXISTS = st.sampled_from(["error", "keep", "replace"])
+IF_EXISTS = st.sampled_from(["error", "keep", "replace", "update"])
 LATEST = st.none() | st.sampled_from([1000, 5000, 59 * SECOND, 61 * SECOND, 3600 * SECOND])
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
@@ -207,7 +207,7 @@ class Game(RuleBasedStateMachine):
             told = self.client.engine.run(call.as_replay() if again else call)
             for job, fault, reason in zip(jobs, told, expected, strict=True):
                 late = verb == "finish" and again and job.receipt <= self.stale.get(job.id, 0)
-                assert (fault and fault.reason) == reason or (late and fault.reason == "gone")
+                assert (fault and fault.reason) == reason or (late and fault.reason in ("gone", "again"))
                 self.believed.refused += fault is not None
                 if verb == "finish" and fault is None:
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)

@@ -64,7 +64,9 @@ class Job:
     failed: bool = False  # an attempt that counted has failed, since the job was added or kicked
     receipt: int | None = None  # of the last hand-out since the job was added or kicked
     priority: int = 0
-    first: int = 0  # when the first of the adds came that it stands for
+    first: int = 0  # when the first of the adds came that no handler has had
+    created: int = 0
+    changed: bool = False  # since the last hand-out
 
 
 @dataclass
@@ -107,22 +109,39 @@ class Topic:
     @by_the_table("add")
     def add(self, id: str, new: Job, if_exists: str, latest: int | None = None) -> tuple[bool, str]:
         """Created or not, and the state that answers."""
-        old = self.jobs.get(id)
-        if old is not None and if_exists != "replace":
-            return False, str(self.state(id))
-        new.first = self.now
+        old, state = self.jobs.get(id), str(self.state(id))
+        if old is not None and if_exists == "update" and state != "dead":
+            old.first = self.window_begins(id, old)
+            old.changed = old.receipt is not None
+            old.body, old.own_limit = new.body, new.own_limit
+            old.own_ttr, old.priority = new.own_ttr or old.own_ttr, new.priority or old.priority
+            return False, state
+        if old is not None and if_exists not in ("replace", "update"):
+            return False, state
+        new.first = new.created = self.now
         if latest is not None:
-            if old is not None and self.state(id) in ("delayed", "ready") and old.attempt == 0:
-                new.first = old.first
+            new.first = self.now if old is None else self.window_begins(id, old)
             new.at = min(new.at, new.first + latest)
         self.jobs[id] = new
         self.added += 1
         return True, str(self.state(id))
 
+    def window_begins(self, id: str, job: Job) -> int:
+        """When the first of the adds came that no handler has had."""
+        waits = self.state(id) in ("delayed", "ready") and job.attempt == 0
+        return job.first if waits or job.changed else self.now
+
+    def fails(self, job: Job) -> bool:
+        """An attempt failed. Whether the job is dead; one that was changed since begins from zero."""
+        job.failed = True
+        is_last = job.limit is not None and job.attempt >= job.limit
+        if is_last and job.changed:
+            job.attempt = 0
+        return is_last and not job.changed
+
     def put_back(self) -> None:
         for _, job in self.in_place("reserved", self.now):
-            over = job.limit is not None and job.attempt >= job.limit
-            job.place, job.at, job.failed = *(("dead", self.now) if over else ("due", job.at)), True
+            job.place, job.at = ("dead", self.now) if self.fails(job) else ("due", job.at)
 
     @by_the_table("pop")
     def pop(self, n: int, ttr: int, holder: str = "") -> list[str]:
@@ -144,7 +163,7 @@ class Topic:
         for k, (_, job) in enumerate(ready):
             job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
             job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
-            job.holder = holder
+            job.holder, job.changed = holder, False
         self.last = receipt if ready else self.last
         self.popped += len(ready)
         return [id for id, _ in ready]
@@ -166,9 +185,22 @@ class Topic:
         """Does it, or answers why not."""
         job = self.jobs.get(id)
         fault = self.fault(job, receipt, again)
+        if job is not None and fault == "again" and again and verb == "finish" and receipt < job.created:
+            return None  # of the job that had the id before
         if job is None or job.receipt is None or fault not in (None, "replay"):
             return None if fault == "replay" and verb == "finish" else "gone" if fault == "replay" else fault
-        if verb == "finish":
+        if verb == "finish" and job.changed:
+            job.place, job.at, job.attempt, job.receipt, job.failed, job.changed = (
+                "due",
+                self.now,
+                0,
+                None,
+                False,
+                False,
+            )
+            job.created = self.now
+            self.added += 1
+        elif verb == "finish":
             del self.jobs[id]
             if self.keep_finished is not None:
                 self.history[id] = self.now + self.keep_finished
@@ -176,13 +208,14 @@ class Topic:
             return "released"
         elif verb == "touch":
             job.at = self.now + wait
+        elif verb == "bury" and job.changed:
+            if not fault:
+                job.place, job.at, job.attempt, job.failed = "due", self.now, 0, True
         elif verb == "bury" and job.place != "dead":
             job.place, job.at = "dead", self.now
         elif verb == "release" and not fault:
-            dies = counts and job.limit is not None and job.attempt >= job.limit
-            job.place, job.at = ("dead", self.now) if dies else ("due", self.now + wait)
+            job.place, job.at = ("dead", self.now) if counts and self.fails(job) else ("due", self.now + wait)
             job.attempt -= not counts
-            job.failed = job.failed or counts
         return None
 
     def of_holder(self, holder: str) -> list[Job]:
@@ -193,10 +226,8 @@ class Topic:
     def release_holder(self, holder: str, counts: bool) -> int:
         held = self.of_holder(holder)
         for k, job in enumerate(held):
-            over = counts and job.limit is not None and job.attempt >= job.limit
-            job.place, job.at = ("dead", self.now) if over else ("due", self.now - len(held) + k)
+            job.place, job.at = ("dead", self.now) if counts and self.fails(job) else ("due", self.now - len(held) + k)
             job.attempt -= not counts
-            job.failed = job.failed or counts
         return len(held)
 
     def touch_holder(self, holder: str, ttr: int) -> int:
@@ -210,6 +241,7 @@ class Topic:
         if self.state(id) == "dead":
             job = self.jobs[id]
             job.place, job.at, job.attempt, job.receipt, job.failed = "due", at, 0, None, False
+            job.changed = False
 
     @by_the_table("reschedule")
     def reschedule(self, id: str, at: int) -> None:

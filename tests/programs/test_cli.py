@@ -78,6 +78,17 @@ def test_release_and_release_holder_count_alike(
     assert [info.attempts for info in orders.get_many(["released", "of the holder"]) if info] == [attempts] * 2
 
 
+def test_a_job_is_put_off_no_longer_than_latest_and_updated(answers: Answers) -> None:
+    event = ("add", "orders", "--id", "7", "--if-exists", "replace", "--delay", "1h")
+    [first], [second] = answers(*event, "1", "--latest", "2h"), answers(*event, "2", "--latest", "1h")
+    assert second["due"] < answers(*event, "3")[0]["due"]
+    assert first["is_new"]
+    assert second["is_new"]
+    [updated] = answers("add", "orders", "4", "--id", "7", "--if-exists", "update")
+    assert not updated["is_new"]
+    assert answers("get", "orders", "7")[0]["body"] == 4
+
+
 def test_a_dead_job_is_listed_and_kicked(answers: Answers) -> None:
     answers("add", "orders", "1", "--id", "7")
     [job] = answers("pop", "orders")

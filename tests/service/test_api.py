@@ -120,6 +120,27 @@ def test_an_existing_id_is_refused_kept_or_replaced(api: Api) -> None:
     assert pop(api)["body"] == "coffee"
 
 
+def test_an_existing_job_is_updated_or_put_off_no_longer_than_latest(api: Api, clock: Clock) -> None:
+    """With a key, too: ids are made of it, and `latest` needs one that the producer knows."""
+    event = {"id": "7", "if_exists": "replace", "delay": "10s", "latest": "15s"}
+    first = add(api, "tea", 201, **event)
+    clock.advance(9)
+    assert add(api, "coffee", 201, **event)["due"][:19] == add(api, "cake", 201, **{**event, "delay": "6s"})["due"][:19]
+    updated = add(api, "rice", 200, id="7", if_exists="update")
+    assert (updated["is_new"], updated["state"]) == (False, "delayed")
+    clock.advance(6)
+    assert pop(api)["body"] == "rice"
+    assert first["state"] == "delayed"
+    keyed = {"idempotency-key": "one"}
+    for path, said in ((JOBS, {"body": 1}), (f"{MANY}/add", {"jobs": [{"body": 1}]})):
+        for headers in ({}, keyed):
+            answer = api("POST", path, {**said, "if_exists": "replace", "latest": "5m"}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+            assert "latest: without an id" in answer.json()["detail"]
+    refused = api("POST", JOBS, {"body": 1, "id": "7", "latest": "5m"}).json()
+    assert 'give if_exists="replace"' in refused["detail"]
+
+
 def test_the_batch_verbs_work(api: Api, clock: Clock) -> None:
     jobs = [{"body": n, "id": str(n)} for n in range(5)] + [{"body": "late", "delay": "1h"}]
     added = api.post(f"{MANY}/add", {"jobs": jobs, "delay": 5})["jobs"]
@@ -291,7 +312,7 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are(api: Api) -> 
 @pytest.mark.parametrize(
     ("method", "path", "said", "place", "choices"),
     [
-        ("POST", JOBS, {"body": 1, "if_exists": "ignore"}, "if_exists", '"error", "keep" or "replace"'),
+        ("POST", JOBS, {"body": 1, "if_exists": "ignore"}, "if_exists", '"error", "keep", "replace" or "update"'),
         ("POST", JOBS, {"body": 1, "durability": "yes"}, "durability", '"replicated" or "fsynced"'),
         (
             "POST",

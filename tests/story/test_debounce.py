@@ -127,6 +127,14 @@ async def test_jobs_of_one_call_have_a_window_each(adapter: Adapter, topic: Any,
     assert (await topic.get("a")).body == 3
 
 
+async def test_the_handle_has_it(topic: Any, clock: Clock) -> None:
+    for _ in range(2):
+        one = await topic.add("tea", id="7", delay=10, latest=15, if_exists="replace")
+        many = await topic.add_many([NewJob("tea", id="8")], delay=10, latest=15, if_exists="replace")
+        clock.advance(9)
+    assert [seconds(clock, added.due) for added in (one, *many)] == [-3, -3]
+
+
 async def test_latest_that_says_nothing_is_refused(topic: Any) -> None:
     with pytest.raises(BadInput, match="shorter than the delay"):
         options("5s", delay="6s")

@@ -20,6 +20,7 @@ CASES: list[Case] = [
     *table.cases_of_pops(),
     *table.cases_of_settled(),
     *table.cases_by_id(),
+    *table.cases_of_updates(),
     *table.cases_beside(),
     *table.cases_of_locks(),
     *table.cases_in_situations(),

@@ -198,6 +198,7 @@ def cases_of_adds() -> list[Case]:
             Case(f"the id of a job is taken, each: {state}", before, add("b", "a", mode="each")),
             Case(f"a job is kept: {state}", before, add("b", "a", mark="k")),
             Case(f"a job is replaced: {state}", before, add("b", "a", mark="r")),
+            Case(f"a job is updated: {state}", before, add("b", "a", due=5 * SECOND, mark="u")),
             Case(f"a job is replaced in its window: {state}", before, add("b", "a", due=5 * SECOND, mark=f"l{HOUR} ")),
             Case(f"a job with this nonce is replaced: {state}", before, add("b", "a", mark="sother.")),
             Case(f"a job with another nonce is not replaced: {state}", before, add("b", "a", mark="swrong.")),
@@ -215,6 +216,7 @@ def cases_of_adds() -> list[Case]:
         Case("a job that replaces one is added again", second, add("a", due=HOUR, mark=f"l{HOUR} ", replay=1)),
         Case("a job that has a window is added again", [add("a", due=5, mark=f"l{HOUR} ")], add("a", due=5, mark=f"l{HOUR} ", replay=1, at=9)),
         Case("a job that was given back uncounted is replaced in its window", [*begun, pop(at=-9), release("a", receipt=-9, due=HOUR, counted=2, fault="", at=-5)], add("a", due=HOUR, mark=f"l{HOUR} ")),
+        Case("a job is replaced in its window by one without a nonce", begun, add("a", due=HOUR, mark=f"l{HOUR} ", stored="\x00tea")),
         Case("a job that has failed is replaced in a new window", [*begun, pop(at=-9), release("a", receipt=-9, due=HOUR, at=-5)], add("a", due=HOUR, mark=f"l{HOUR} ")),
         Case("a job whose first moment is damaged is replaced", [raw("HSET", "jobs", "a", "1234567" + value(nonce="other.", first=-1))], add("a", due=5, mark=f"l{HOUR} ")),
         Case("the same id twice in a window", begun, step("topic/add", "each", 0, "a", f"l{HOUR} {HOUR}", USUAL, "a", f"l{HOUR} {HOUR}", third)),
@@ -473,6 +475,78 @@ def cases_by_id() -> list[Case]:
         Case("a job gets a moment beyond the year 9999", [add("a")], reschedule("a", due=BEYOND)),
         Case("no job gets another due time", [], reschedule()),
         Case("retries of the past are forgotten", [add(*"ab"), pop(2), release("a", due=SECOND), release("b", due=HOUR)], reschedule("b", at=5 * SECOND)),
+    ]  # fmt: skip
+
+
+def update(*, at: int, **fields: Any) -> Step:
+    return add("a", due=5 * SECOND, mark="u", stored=value('"new"', **{"nonce": "update", **fields}), at=at)
+
+
+def cases_of_updates() -> list[Case]:
+    """Of jobs that were updated, in all scripts that a run ends with."""
+    full = value('"old"', nonce="other.", ttr_ms=5000, max_attempts=3, max_lateness=HOUR, headers="{}", priority=2)
+    changed = [add("a", stored=value(nonce="other.")), pop(), update(at=9)]
+    urgent = [add("a", stored=value(nonce="other.", priority=2)), pop(), update(at=9)]
+    last = [add("a", stored=value(nonce="other.", max_attempts=1)), pop(), update(at=9)]
+    confirmed = [*last, step("topic/confirm", "a", NOW, at=10)]
+    again = [add("a", stored=value(nonce="other.")), pop(), release("a", at=1), pop(at=2), update(at=9)]
+    waits = [add("a", stored=value(nonce="other.")), pop(), release("a", at=1), update(at=9)]
+    late = [limits(max_lateness=SECOND), *waits, pop(at=9 * SECOND)]
+    anew = [*changed, finish("a")]
+    by_id = step("topic/pop_by_id", "a", "ready", 0, "w", at=2 * SECOND)
+    return [
+        Case("a job is updated that is not there", [], update(at=0)),
+        Case("an update is repeated that added a job", [update(at=0)], add("a", due=5 * SECOND, mark="u", stored=value(nonce="update"), replay=1, at=9)),
+        Case("an update is repeated that changed a job", [add("a", due=HOUR, stored=full), update(at=0)], add("a", due=5 * SECOND, mark="u", stored=value(nonce="update"), replay=1, at=9)),
+        Case("an update is repeated, and the job is dead", [*changed, release("a"), pop(at=2 * SECOND), bury("a", receipt=2 * SECOND, at=3 * SECOND)], update(at=4 * SECOND)),
+        Case("a job with fields of its own is updated", [add("a", due=HOUR, stored=full)], update(at=0)),
+        Case("a job with fields of its own gets others", [add("a", due=HOUR, stored=full)], update(at=0, ttr_ms=1, max_attempts=4, max_lateness=7, headers="[]", priority=3)),
+        Case("a job gets fields", [add("a", due=HOUR, stored=value(nonce="other."))], update(at=0, ttr_ms=1, max_attempts=4, max_lateness=7, headers="[]", priority=3)),
+        Case("a job is updated by one of plain bytes", [add("a", due=HOUR, stored=full)], add("a", mark="u", stored="\x09" + NONCE + "tea")),
+        Case("a job with a priority is updated while it is reserved", urgent[:2], update(at=9)),
+        Case("a job is updated twice while it is reserved", changed, update(at=SECOND, nonce="second")),
+        Case("a job is updated while its headers are cut", [add("a", due=HOUR, stored=full[:-7])], update(at=0)),
+        Case("a job with flags of a newer version is updated", [add("a", due=HOUR, stored=value(further=64))], update(at=0)),
+        Case("a job is updated whose run is damaged", [add("a", stored=full), pop(), raw("HSET", "runs", "a", "x")], update(at=9)),
+        Case("a job is updated that was just added", [], step("topic/add", "each", 0, "a", "u5", USUAL, "a", "u5", value(nonce="other.", priority=3), "a", "u5", value(nonce="third."))),
+        Case("a job that waits for its next attempt is updated", waits[:3], update(at=9)),
+        Case("a job that was given back uncounted is updated", [add("a", stored=value(nonce="other.")), pop(at=5), release("a", receipt=5, counted=0, at=6)], update(at=9)),
+        Case("an updated job that nobody has had is replaced in its window", waits, add("a", due=HOUR, mark=f"l{HOUR} ", at=HOUR)),
+        Case("an updated job is finished", changed, finish("a")),
+        Case("an updated job with a priority is finished", urgent, finish("a")),
+        Case("an updated job is finished beside another", [*changed, add("b", at=10), pop(at=11)], step("topic/finish", 0, "a", NOW, "", "b", NOW + 11, "", at=SECOND)),
+        Case("an updated job is finished at its second attempt", again, finish("a", receipt=2)),
+        Case("an updated job is finished in a topic that keeps it", [KEEPS, *changed], finish("a", result="j7")),
+        Case("an updated job is finished in a full topic", [ONE_AT_A_TIME, *changed], finish("a")),
+        Case("an updated job is finished, and a consumer is called", [*changed, SEAT], finish("a")),
+        Case("an updated job without a record is finished", [*changed, raw("DEL", "jobs")], finish("a")),
+        Case("the finish of an updated job is repeated", anew, finish("a", replay=1, at=2 * SECOND)),
+        Case("the finish of an updated job is repeated after the next pop", [*anew, pop(at=2 * SECOND)], finish("a", replay=1, at=2 * SECOND)),
+        Case("a late finish of an updated job is repeated after the next pop", [*again, finish("a", receipt=2), pop(at=2 * SECOND)], finish("a", replay=1, at=2 * SECOND)),
+        Case("the finish of an updated job is repeated that was not done", waits, finish("a", replay=1)),
+        Case("an updated job that was finished is popped", anew, pop(at=2 * SECOND)),
+        Case("an updated job with a priority that was finished is popped", [*urgent, finish("a")], pop(at=2 * SECOND)),
+        Case("an updated job that was finished is popped by its id", anew, by_id),
+        Case("an updated job that was finished is updated", anew, update(at=2 * SECOND, nonce="second")),
+        Case("an updated job that was finished is checked", anew, step("topic/check", "reserved", 0, 10, at=2 * SECOND)),
+        Case("an updated job is released", changed, release("a")),
+        Case("an updated job is released after its last attempt", confirmed, release("a", due=HOUR)),
+        Case("an updated job is released, not counted", changed, release("a", counted=0)),
+        Case("an updated job that was released is popped", [*changed, release("a")], pop(at=2 * SECOND)),
+        Case("an updated job is set aside", changed, bury("a")),
+        Case("an updated job with a priority is set aside", urgent, bury("a")),
+        Case("an updated job is set aside in a full topic", [ONE_AT_A_TIME, *changed], bury("a")),
+        Case("the bury of an updated job is repeated", [*changed, bury("a")], bury("a", replay=1, at=2 * SECOND)),
+        Case("the reservation of an updated job is over", changed, pop(at=HOUR)),
+        Case("the reservation of an updated job is over after its last attempt", confirmed, pop(at=HOUR)),
+        Case("the reservation of an updated job is over that was never confirmed", last, pop(at=HOUR)),
+        Case("the last attempt of an updated job is confirmed", last, step("topic/confirm", "a", NOW, at=10)),
+        Case("the holder of an updated job died", changed, step("topic/release_holder", "w", 1, "", "", "", "", 0, 10, at=SECOND)),
+        Case("the holder of an updated job died at the last attempt", confirmed, step("topic/release_holder", "w", 1, "", "", "", "", 0, 10, at=SECOND)),
+        Case("an updated job is too late", late[:-1], late[-1]),
+        Case("the finish of an updated job is repeated that was too late", late, finish("a", replay=1, at=10 * SECOND)),
+        Case("an updated job that is too late is updated", late, update(at=10 * SECOND, nonce="second")),
+        Case("the reservation of an updated job is renewed", changed, touch("a")),
     ]  # fmt: skip
 
 

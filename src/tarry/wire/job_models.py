@@ -65,6 +65,7 @@ class Add(OneOfMany):
     """A job to put in: ``body`` (JSON) or ``body_base64`` (bytes); ``delay`` or ``at``."""
 
     if_exists: IfExists = "error"
+    latest: SomeSpan | None = None
     durability: Durable = None
 
 
@@ -73,6 +74,7 @@ class AddMany(Options, kw_only=True):
 
     jobs: Annotated[list[OneOfMany], Meta(min_length=1, max_length=100_000)]
     if_exists: IfExists = "error"
+    latest: SomeSpan | None = None
     atomic: bool = False
     durability: Durable = None
 
@@ -88,6 +90,7 @@ class AddQuery(Strict):
     priority: Priority | None = None
     id: Name | None = None
     if_exists: IfExists = "error"
+    latest: SomeWords | None = None
     durability: Durable = None
 
 

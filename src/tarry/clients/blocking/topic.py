@@ -83,6 +83,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         at: datetime | None = None,
         id: str | None = None,
         if_exists: IfExists = "error",
+        latest: Duration | None = None,
         ttr: Duration | None = None,
         max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
@@ -95,7 +96,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, also if it is dead (``state`` of the answer says so),
-        ``"replace"`` puts this one in its place. A number is seconds.
+        ``"replace"`` puts this one in its place, and with ``latest`` it is due at most so long after the first event that no handler
+        has had; ``"update"`` changes the body and the options that are given, and the due time stays. A number is seconds.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the
         consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
@@ -109,6 +111,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             delay=delay,
             at=at,
             if_exists=if_exists,
+            latest=latest,
             ttr=ttr,
             max_attempts=max_attempts,
             headers=headers,
@@ -128,6 +131,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         delay: Duration | UnsetType = UNSET,
         at: datetime | None = None,
         if_exists: IfExists = "error",
+        latest: Duration | None = None,
         ttr: Duration | None = None,
         max_attempts: int | UnsetType | None = UNSET,
         headers: Mapping[str, str] | None = None,
@@ -149,6 +153,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             delay=delay,
             at=at,
             if_exists=if_exists,
+            latest=latest,
             ttr=ttr,
             max_attempts=max_attempts,
             headers=headers,

@@ -4,7 +4,7 @@
 local LONGEST_FAULT = 8192
 local EXHAUSTED, TIMED_OUT = 'attempts exhausted\n', 'timed out'
 
-local function bury_run(id, attempt, limit, receipt, first, holder, fault)
+local function bury_run(id, attempt, limit, receipt, first, holder, fault, is_changed)
   redis.call('ZADD', dead, text(now), id)
-  redis.call('HSET', runs, id, pack_run(attempt, limit, receipt, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
+  redis.call('HSET', runs, id, pack_run(attempt, limit, receipt, first, holder, string.sub(fault, 1, LONGEST_FAULT), is_changed))
 end

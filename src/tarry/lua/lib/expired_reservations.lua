@@ -1,5 +1,6 @@
 -- Reservations whose TTR is over: the jobs go back to `due` with the moment it ran out, or to `dead` after the last attempt.
--- A last attempt that was never confirmed does not count: its answer was lost.
+-- A last attempt that was never confirmed does not count: its answer was lost. A job that was changed since (lib/update.lua) does not die
+-- of it: its attempts count from zero. One without a run was updated, and its run has ended: nothing has timed out.
 -- Bounded: the caller pops again if some came.
 
 local MOST_READ = 4000000
@@ -17,19 +18,21 @@ end
 
 local function put_back(over)
   if priorities_used() ~= '' then over = those_to_read(over) end
-  local ids, ready, notes, died = {}, {}, {}, 0
+  local ids, ready, notes, timed_out, died = {}, {}, {}, 0, 0
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end
   redis.call('ZREM', reserved, unpack(ids))
   local known = redis.call('HMGET', runs, unpack(ids))
   for i, id in ipairs(ids) do
     local run = known[i]
-    local attempt, limit, receipt, first, holder, fault = 0, 0, 0, 0, '', ''
-    if run then attempt, limit, receipt, first, holder, fault = unpack_run(run) end
-    if limit == UNCONFIRMED then
+    local attempt, limit, receipt, first, holder, fault, is_changed = unpack_run(run or '')
+    if run then timed_out = timed_out + 1 end
+    if not run then
+      ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
+    elseif limit == UNCONFIRMED then
       ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
       notes[#notes + 1] = id
-      notes[#notes + 1] = pack_run(attempt - 1, 0, receipt, first, holder, fault)
-    elseif limit > 0 and attempt >= limit then
+      notes[#notes + 1] = pack_run(attempt - 1, 0, receipt, first, holder, fault, is_changed)
+    elseif limit > 0 and attempt >= limit and not is_changed then
       note_attempt(id, attempt, receipt, holder, TIMED_OUT)
       bury_run(id, attempt, limit, receipt, first > 0 and first or now, holder, EXHAUSTED .. TIMED_OUT)
       died = died + 1
@@ -37,16 +40,16 @@ local function put_back(over)
       first = first > 0 and first or now
       ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
       notes[#notes + 1] = id
-      notes[#notes + 1] = pack_run(attempt, limit, receipt, first, holder, TIMED_OUT)
-      if run then note_attempt(id, attempt, receipt, holder, TIMED_OUT) end
+      notes[#notes + 1] = pack_run(limit > 0 and attempt >= limit and 0 or attempt, limit, receipt, first, holder, TIMED_OUT, is_changed)
+      note_attempt(id, attempt, receipt, holder, TIMED_OUT)
     end
   end
   if #ready > 0 then
     redis.call('ZADD', due, unpack(ready))
-    redis.call('HSET', runs, unpack(notes))
+    if #notes > 0 then redis.call('HSET', runs, unpack(notes)) end
     for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
   end
-  count('timed_out', #ids)
+  count('timed_out', timed_out)
   count('died', died)
   return #ids
 end

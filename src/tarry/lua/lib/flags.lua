@@ -6,6 +6,7 @@ local FURTHER = 128       -- 16 more flags, after the nonce:
 -- flags, by tools/options.py:
 local HAS_MAX_LATENESS_US = 1  -- d
 local HAS_FIRST = 2  -- d
+local FIELDS = '1:8 2:8'  -- flag and size of each, in order; 0: text behind its length
 local FREE = 4  -- this further flag, and higher ones, are nobody's
 -- end of the flags
 

@@ -17,6 +17,12 @@ local function note_stale(id, highest)
   noted = noted + 1
 end
 
+-- Whether a receipt is older than the job that has the id now.
+local function is_of_another(id, receipt)
+  local head = redis.call('HGET', jobs, id)
+  return head and #head >= HEAD_SIZE and receipt < struct.unpack(MOMENT, head)
+end
+
 local function keep_stale()
   if noted > 0 then redis.call('EXPIRE', stale, KEPT) end
 end

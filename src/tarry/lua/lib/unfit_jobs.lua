@@ -21,8 +21,9 @@ end
 -- Whether a job is later than it may be, by its own maximum or the topic's; then it is dead.
 local function bury_late(id, at, run, max_lateness)
   if not max_lateness or now - at <= max_lateness then return false end
-  local attempt, max_attempts, receipt_was, first, holder = unpack_run(run or '')
-  bury_run(id, attempt, max_attempts, receipt_was, first, holder, 'too late\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
+  local attempt, max_attempts, receipt_was, first, holder, _, is_changed = unpack_run(run or '')
+  local fault = 'too late\nlate by ' .. math.floor((now - at) / 1000) .. ' ms'
+  bury_run(id, attempt, max_attempts, receipt_was, first, holder, fault, is_changed)
   count('died', 1)
   count('too_late', 1)
   buried = buried + 1

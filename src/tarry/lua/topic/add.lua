@@ -4,13 +4,13 @@ local clock, mode, is_replay = unpack(ARGV)
 --
 -- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
 -- made it; s and a nonce: replace the job with this nonce, refuse any other; l, µs and a space: replace it, due at the latest so long
--- after its first event), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that jobs keep their
+-- after its first event; u: update it, lib/update.lua), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that jobs keep their
 -- order; without a delay it is due just before now, so that the next pop finds it.
 -- mode "all": if one job cannot be added, none is; "each": only that one is refused.
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
--- was kept), or "9999". Refuses in mode "all": "EXISTS index state since".
+-- was kept or updated), or "9999". Refuses in mode "all": "EXISTS index state since".
 -- include clock job count nonce flags
 
 local FIRST, STRIDE = 4, 3
@@ -54,7 +54,7 @@ end
 
 local answers, scores, values = {now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
 local added, created, repeated, replaced, soonest = 0, 0, 0, 0, math.huge
-local urgent  -- id → moment and priority, of those that have one
+local urgent, handle  -- id → moment and priority, of those that have one; of lib/taken_id.lua, once an id is taken
 
 local function put(id, at, value)
   scores[2 * added + 1], scores[2 * added + 2] = at, id
@@ -66,49 +66,6 @@ local function put(id, at, value)
     urgent[id] = {at, priority_of(flags)}
   end
   return at
-end
-
-local function handle_existing(id, mark_and_due, value, index)
--- include place migrated_job priorities capacity
-  local old = redis.call('HGET', jobs, id)
-  if nonce_of(old) == nonce_of(stamp .. value) then
-    repeated = repeated + 1
-    local at = due_of(index, mark_and_due, (struct.unpack(MOMENT, old)))
-    if not latest then return at end
--- include latest
-    return math.min(at, first_of(old) + latest)
-  end
-  if mark == 'r' or latest or mark == 's' and nonce_of(old) == string.sub(mark_and_due, 2, 1 + NONCE_SIZE) then
-    local at, record = due_of(index, mark_and_due, now), stamp .. value
-    if latest then
--- include run latest
-      local first = window_begins(id, old)
-      at = math.min(at, first + latest)
-      if first < now then record = with_first(record, first) end
-    end
-    redis.call('ZREM', due, id)
-    note_capacity(redis.call('ZREM', reserved, id))
-    redis.call('ZREM', dead, id)
-    if redis.call('HDEL', runs, id) == 1 then  -- it may have failed
-      redis.call('ZREM', retrying, id)
-      redis.call('HDEL', attempts, id)
-    end
-    redis.call('HDEL', leaving, id)
-    redis.call('HSET', jobs, id, record)
-    take_from_indexes({id})
-    if urgent then urgent[id] = nil end  -- it may have been added by this very script
-    replaced = replaced + 1
-    return put(id, at, value)
-  end
-  local state, since = place_of(id)
-  if not state then state, since = leaving_state(id) end
-  if not state then  -- added by this very script, and not in `due` yet
-    for k = 2, #scores, 2 do
-      if scores[k] == id then since = scores[k - 1] end
-    end
-    state = since and (since > now and 'delayed' or 'ready')
-  end
-  return (mark == 'k' and '=' or '!') .. (state or 'lost') .. ' ' .. text(since or now)
 end
 
 for index = 0, n - 1 do
@@ -125,7 +82,11 @@ for index = 0, n - 1 do
   elseif redis.call('HSETNX', jobs, id, stamp .. value) == 1 then
     answer = put(id, at, value)
   else
-    answer = handle_existing(id, mark_and_due, value, index)
+    if not handle then
+-- include taken_id
+      handle = handle_taken
+    end
+    answer = handle(id, mark_and_due, value, index)
   end
   answers[index + 2] = answer
 end

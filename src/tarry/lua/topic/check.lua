@@ -53,7 +53,7 @@ for i = 1, #step[2], 2 do
     if found > 1 then fault('in more than one place', id) end
   elseif redis.call('HEXISTS', jobs, id) == 0 then
     fault(part == 'runs' and 'handed out, but there is no job' or part .. ', but there is no job', id)
-  elseif part == 'reserved' and redis.call('HEXISTS', runs, id) == 0 then
+  elseif part == 'reserved' and value + 0 > now and redis.call('HEXISTS', runs, id) == 0 then
     fault('reserved, but nobody knows by whom', id)
   end
 end

@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attem
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, result = unpack(ARGV, i, i + 2)
 --
--- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored.
+-- Removes jobs whose work is done, and keeps them as history if the topic or `result` says so; else `result` is ignored. A job that was
+-- changed since it was handed out (lib/update.lua) gets a new run: it is ready at once, has no attempts, and leaves no history.
 -- Answers how many, if all receipts hold; else 1 for each, or why the receipt does not hold.
 -- include clock job
 
@@ -50,14 +51,14 @@ end
 -- include run count receipt
 local answers, settled, seen, refused = {}, {}, {}, 0
 local places, with_result = {}, false
-local overtaken = {}
+local overtaken, anew, is_anew = {}, {}, {}
 for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
   local fault, first = receipt_fault(id, receipt, known[i], ends[i])
   local was_done = false  -- by the first call, whose answer was lost
-  if fault == 'gone' and is_replay == '1' then
+  if is_replay == '1' and fault and fault ~= 'replay' then
 -- include stale
-    was_done = not is_stale(id, tonumber(receipt))
+    was_done = (fault == 'gone' or is_of_another(id, tonumber(receipt))) and not is_stale(id, tonumber(receipt))
   end
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = seen[id] or not fault
@@ -70,6 +71,7 @@ for i, id in ipairs(ids) do
   if settles then
     settled[#settled + 1], places[#settled + 1] = id, i
     with_result = with_result or ARGV[FIRST + STRIDE * i - 1] ~= ''
+    if select(7, unpack_run(known[i])) then anew[#anew + 1], is_anew[id] = {id, redis.call('HGET', jobs, id)}, true end
     if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- it was handed out before
   end
   if not settles and not was_done then refused = refused + 1 end
@@ -83,7 +85,7 @@ if set[2] or with_result then
   for k, id in ipairs(settled) do
     local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
     local run = known[places[k]]
-    if span > 0 then
+    if span > 0 and not is_anew[id] then
       kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
     end
   end
@@ -102,6 +104,13 @@ if #settled > 0 then
   end
   redis.call('HDEL', runs, unpack(settled))
   redis.call('HDEL', jobs, unpack(settled))
+  for _, job in ipairs(anew) do
+    local id, value = unpack(job)
+    if value then
+      redis.call('HSET', jobs, id, struct.pack(MOMENT, now) .. string.sub(value, FLAGS_AT))
+      redis.call('ZADD', reserved, text(now), id)  -- a reservation that is over: the next pop puts it into `due`
+    end
+  end
 end
 if #kept > 0 then index(kept) end
 if set[3] then
@@ -110,8 +119,8 @@ if set[3] then
 end
 count('finished', #settled)
 count('refused', refused)
-if set[1] then
+if set[1] or #anew > 0 then
 -- include limits handout_limits watch capacity
-  if note_capacity(#settled) then update_watch('', false, handout_limits()) end
+  if note_capacity(#settled - #anew) or #anew > 0 then update_watch('', false, handout_limits()) end
 end
 return answers

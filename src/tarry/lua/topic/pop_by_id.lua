@@ -21,7 +21,8 @@ redis.call('ZREM', retrying, id)
 local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts', 'priorities')
 used = set[4] or ''
 take_from_indexes({id})
-local attempt, _, _, first, _, fault = unpack_run(redis.call('HGET', runs, id) or '')
+local run = redis.call('HGET', runs, id)
+local attempt, _, _, first, _, fault = unpack_run(run or '')
 local limit = own_limit > 0 and own_limit or tonumber(set[3] or DEFAULT_LIMIT)
 if limit == NO_LIMIT then limit = 0 end
 local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr)
@@ -30,6 +31,6 @@ if time == 0 then time = tonumber(set[2] or DEFAULT_TTR) end
 redis.call('ZADD', reserved, text(now + time), id)
 redis.call('HSET', runs, id, pack_run(attempt + 1, limit, receipt, first, holder, fault))
 redis.call('HSET', meta, 'last', text(receipt))
-count('timed_out', over)
+count('timed_out', run and over or 0)  -- without a run it is one that was updated (lib/expired_reservations.lua)
 update_watch('', false, handout_limits())
 return {now, receipt, id, value, attempt + 1, at, time}

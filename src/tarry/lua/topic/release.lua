@@ -3,7 +3,8 @@ local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
 -- Releases jobs, due after `due_time` µs, at "@" and a moment, or after the back-off of "~": two times in µs, that of the first
--- attempt, doubled by each further one, and the longest; or sets one aside, if this attempt counts and was the last.
+-- attempt, doubled by each further one, and the longest; or sets one aside, if this attempt counts and was the last. A job that was
+-- changed since (lib/update.lua) is not set aside: its attempts count from zero.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: no handler saw the job either, so its share of the rate is refunded. Behind the 2
 -- may be how many µs late it was: then its hand-out does not count either.
@@ -46,7 +47,7 @@ for k, id in ipairs(ids) do
   elseif refusal then
     answer, refused = '!' .. refusal, refused + 1
   else
-    local attempt, limit, last, first, holder, before = unpack_run(run)
+    local attempt, limit, last, first, holder, before, is_changed = unpack_run(run)
     if counted ~= '1' and fault == '' then fault = before end  -- nothing is said of this attempt
     limit = limit_of(limit, tonumber(max_attempts))
     if counted == '1' then
@@ -54,13 +55,15 @@ for k, id in ipairs(ids) do
       failures = failures or redis.call('HMGET', attempts, unpack(ids))
       failed[#failed + 1], failed[#failed + 2] = id, with_attempt(failures[k] or '', attempt, last, holder, fault)
     end
-    if counted == '1' and limit > 0 and attempt >= limit then
+    local is_last = counted == '1' and limit > 0 and attempt >= limit
+    if is_last and not is_changed then
       buried[#buried + 1], buried[#buried + 2] = text(now), id
       fault = EXHAUSTED .. fault
       answer, died = 'dead', died + 1
     else
       local due_at = due_of(due_time, #answers, attempt)
       if counted ~= '1' then attempt = attempt - 1 end
+      if is_last then attempt = 0 end
       ready[#ready + 1], ready[#ready + 2] = text(due_at), id
       soonest = math.min(soonest, due_at)
       note_retry(id, due_at, first)
@@ -73,7 +76,7 @@ for k, id in ipairs(ids) do
     end
     settled[#settled + 1], became[id] = id, answer
     notes[#notes + 1] = id
-    notes[#notes + 1] = pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT))
+    notes[#notes + 1] = pack_run(attempt, limit, last, first, holder, string.sub(fault, 1, LONGEST_FAULT), is_changed)
   end
   answers[k] = answer
 end

@@ -47,25 +47,27 @@ local freed, died = 0, 0
 for i, pair in ipairs(held) do
   local id, run = unpack(pair)
   if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
-    local attempt, max_attempts, receipt, first, _, fault = unpack_run(run)
+    local attempt, max_attempts, receipt, first, _, fault, is_changed = unpack_run(run)
     freed = freed + 1
     local confirmed = max_attempts ~= UNCONFIRMED
     if confirmed and counted == '1' then
       if first == 0 then first = now end
       note_attempt(id, attempt, receipt, holder, DIED)
     end
-    if confirmed and counted == '1' and max_attempts > 0 and attempt >= max_attempts then
+    local is_last = confirmed and counted == '1' and max_attempts > 0 and attempt >= max_attempts
+    if is_last and not is_changed then
       bury_run(id, attempt, max_attempts, receipt, first, holder, EXHAUSTED .. DIED)
       died = died + 1
     else
       if confirmed and counted == '1' then
         fault = DIED
+        if is_last then attempt = 0 end
       else
         attempt = attempt - 1
       end
       redis.call('ZADD', due, text(now - #held + i - 1), id)
       index_again(id, text(now - #held + i - 1))
-      redis.call('HSET', runs, id, pack_run(attempt, max_attempts, receipt, first, holder, fault))
+      redis.call('HSET', runs, id, pack_run(attempt, max_attempts, receipt, first, holder, fault, is_changed))
     end
   end
 end

@@ -44,10 +44,16 @@ def add(
         str,
         typer.Option(
             metavar="ACTION",
-            help="When the id is taken: error, keep or replace.",
-            autocompletion=complete_words("error", "keep", "replace"),
+            help="When the id is taken: error, keep, replace or update.",
+            autocompletion=complete_words("error", "keep", "replace", "update"),
         ),
     ] = "error",
+    latest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="With replace: due at most this long after the first event.", show_default=False
+        ),
+    ] = None,
     ttr: Ttr = None,
     max_attempts: Annotated[
         str | None,
@@ -96,6 +102,7 @@ def add(
         delay=UNSET if delay is None else delay,
         at=arguments.parse_moment(at, "at"),
         if_exists=arguments.parse_choice(if_exists),
+        latest=latest,
         ttr=ttr,
         max_attempts=arguments.parse_limit(max_attempts),
         headers=arguments.parse_headers(header),

@@ -27,7 +27,6 @@ ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
 PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
 """With these a job is added only if its id is new, and nothing that exists is changed."""
-_NO_ID = "latest: without an id the job replaces none; give id=."
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 
 
@@ -41,7 +40,7 @@ def add_job(
     raw, flags = context.codec.encode(body)
     if id is None:
         if options.latest_us is not None:
-            raise BadInput(_NO_ID)
+            refuse_without_id(options.latest_us, id)
         key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
         key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
@@ -96,7 +95,7 @@ def _job_exists(id: str, state: str, since: str) -> JobExists:
             f'Job {id} is dead since {moment} UTC; if_exists="replace" revives it with this body, kick with its own.'
         )
     else:
-        message = f'Job {id} already exists ({state}); give another id, or if_exists="keep" or "replace".'
+        message = f'Job {id} already exists ({state}); give another id, or if_exists="keep", "replace" or "update".'
     return JobExists(message, id=id, state=state)
 
 
@@ -113,16 +112,17 @@ def add_jobs(
     collects what was added, for callers that need it when the rest fails."""
     entries = list(bodies)
     if options.latest_us is not None:
-        _refuse_without_id(entries)
+        for number, entry in enumerate(entries):
+            refuse_without_id(options.latest_us, entry.id if isinstance(entry, NewJob) else None, f"job {number}: ")
     chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
     return ask_in_turn((_add_call(context, chunk) for chunk in chunks), done)
 
 
-def _refuse_without_id(entries: Sequence[Any]) -> None:
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, NewJob) or entry.id is None:
-            raise BadInput(f"job {number}: {_NO_ID}")
+def refuse_without_id(latest: object, id: str | None, where: str = "") -> None:
+    """Raises ``BadInput`` for a job with ``latest`` that can replace none."""
+    if latest is not None and id is None:
+        raise BadInput(f"{where}latest: without an id the job replaces none; give id=.")
 
 
 def check_atomic(scripts: int, *, atomic: bool) -> None:

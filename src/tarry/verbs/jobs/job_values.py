@@ -75,7 +75,7 @@ class Reservation:
 
 
 class Added(Struct, frozen=True):
-    """The result of ``add``. ``is_new`` is false if ``if_exists="keep"`` found a job with this id."""
+    """The result of ``add``. ``is_new`` is false if ``if_exists="keep"`` or ``"update"`` found a job with this id."""
 
     id: str
     is_new: bool

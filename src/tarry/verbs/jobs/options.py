@@ -20,12 +20,12 @@ from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import NO_LIMIT, NO_NONCE, JobContents
 
 T = TypeVar("T")
-IfExists = Literal["error", "keep", "replace"]
+IfExists = Literal["error", "keep", "replace", "update"]
 """The behaviour of ``add`` when a living or dead job has the id."""
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 
 ERROR_MARK = b"e"
-_MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "replace": b"r"}
+_MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "replace": b"r", "update": b"u"}
 HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
@@ -41,6 +41,7 @@ class JobOptions(Struct, frozen=True):
     delay: Duration | UnsetType = UNSET
     at: datetime | None = None
     if_exists: IfExists = "error"
+    latest: Duration | None = None
     ttr: Duration | None = None
     max_attempts: int | UnsetType | None = UNSET
     headers: Mapping[str, str] | None = None
@@ -54,7 +55,7 @@ class JobOptions(Struct, frozen=True):
 
     def encode(self) -> EncodedOptions:
         """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
-        if self.at is None and self.headers is None:
+        if self.at is None and self.headers is None and self.latest is None:
             try:
                 return _encode_common(
                     self.delay, self.if_exists, self.ttr, self.max_attempts, self.max_lateness, self.priority
@@ -178,7 +179,7 @@ def _encode(options: JobOptions) -> EncodedOptions:
     due_time, if_exists = encode_due_time(options.delay, options.at), options.if_exists
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
-        raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
+        raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep", "replace" or "update".')
     contents = JobContents(
         ttr_ms=ttr_ms_of(options.ttr),
         max_attempts=max_attempts_of(options.max_attempts),
@@ -196,7 +197,8 @@ def _encode(options: JobOptions) -> EncodedOptions:
         priority=contents.priority,
     )
     is_later = due_time.isdigit() and int(due_time) > HORIZON_US
-    return EncodedOptions(mark, due_time, is_later, contents, json_head)
+    encoded = EncodedOptions(mark, due_time, is_later, contents, json_head)
+    return encoded if options.latest is None else encoded.due_within(options.latest)
 
 
 def encode_due_time(delay: Duration | UnsetType | None, at: datetime | None) -> bytes:

@@ -10,7 +10,7 @@ bytes, with an id of one's own 14. Two bits of the flags are the priority, from 
 the further fields, which are in the order of their flags, first behind the others: a number, or text with its length in a byte.
 The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
 stands for (lua/lib/latest.lua); only scripts use it. The flag of a run: the attempt is the last one, and
-its consumer has not confirmed it yet.
+its consumer has not confirmed it yet. The sign of the first failure: the job was changed since the hand-out (lua/lib/update.lua).
 Little endian, no padding; the script writes created. lua/lib/job.lua and lua/lib/flags.lua read the same format. A job with a
 flag that a version does not know is set aside by it.
 """
@@ -266,7 +266,7 @@ def unpack_run(run: bytes | None) -> JobRun:
         attempt & _MOST_ATTEMPTS,
         limit,
         _whole(receipt),
-        _whole(first),
+        _whole(abs(first)),
         run[_RUN.size : holder].decode("utf-8", "replace"),
         fault,
         note,

@@ -30,7 +30,6 @@ from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
 from tarry.values.keys import (
     FINISHING_PARTS,
-    RETRYING_PARTS,
     TOUCHING_PARTS,
     WAITING_PARTS,
     TopicKeys,
@@ -64,6 +63,8 @@ _LONGEST_REASON = 500
 _encode = msgspec.json.Encoder().encode
 _AT_ONCE = b"0"
 _VERY_MANY = 100
+_DEAD = (1, b"dead")
+"""Answers of BURY and RELEASE for a dead job. A job that was changed meanwhile does not die."""
 _NOT_COUNTED, _COUNTED, _REFUNDED = b"0", b"1", b"2"
 """Whether a released attempt counts, or a refused renewal. A refunded one does not, and gives back its share of the topic's rate;
 behind it may be how late the job was handed out: then the hand-out does not count either."""
@@ -152,7 +153,7 @@ RELEASE = SettleVerb(
 """Puts jobs back, due after a delay; without one after a back-off by the job's attempt, which the server knows, or at once if the attempt does not count.
 ``counted=False`` takes the attempt back."""
 BURY = SettleVerb(
-    Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=RETRYING_PARTS),
+    Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=WAITING_PARTS),
     _bury,
 )
 """Sets jobs aside as dead, with a reason of one line."""
@@ -211,7 +212,7 @@ def fail(
 
     def decode(reply: Reply) -> bool:
         raise_refusals([_outcome(item[0], reply[0], verb.done)])
-        return due_time is None or reply[0] == b"dead"
+        return reply[0] in _DEAD
 
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
 

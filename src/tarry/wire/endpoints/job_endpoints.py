@@ -27,7 +27,7 @@ ADD = Endpoint(
     query_model=models.AddQuery,
     returns=answers.ADDED,
     status=201,
-    other_statuses={200: "A job with this id exists already and was kept: `if_exists=keep`."},
+    other_statuses={200: "A job with this id exists already and was kept or updated: `if_exists=keep` or `update`."},
     problem_codes=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),

@@ -96,6 +96,7 @@ class HTTPTopicVerbs(Generic[T]):
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
         options.check()
+        add.refuse_without_id(options.latest, id)
         model = models.Add(**body_fields(self.context.codec, body), **models.option_fields(options), id=self._id_of(id))
         return self._add_request(jobs.ADD, model)
 
@@ -131,7 +132,9 @@ class HTTPTopicVerbs(Generic[T]):
                 if isinstance(entry, NewJob):
                     check_new_job(entry)
                     own = models.option_fields(entry)
-                id = self._id_of(entry.id if isinstance(entry, NewJob) else None)
+                given_id = entry.id if isinstance(entry, NewJob) else None
+                add.refuse_without_id(options.latest, given_id)
+                id = self._id_of(given_id)
                 if options.if_exists == "error":
                     add.refuse_repeated(id.encode(), given)
             except BadInput as fault:

@@ -81,7 +81,7 @@ async def add(request: ServiceRequest) -> Added | Response:
         added = await topic.add(body, id=payload.id, **given)
     else:
         verbs, id = server_verbs(topic).on_behalf_of(ids=ids), payload.id
-        operation = verbs.add(body, JobOptions(**given), id if id is not None else ids.id(0))
+        operation = verbs.add(body, JobOptions(**given), ids.id(0) if id is None and payload.latest is None else id)
         with idempotency.refusing_other_requests(ids):
             added = await perform(topic, operation, registers=True)
     return added if added.is_new else Response(added, 200)
@@ -107,7 +107,10 @@ def _add_many_flow(
 ) -> Operation[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
     verbs = server_verbs(topic) if ids is None else server_verbs(topic).on_behalf_of(ids=ids)
-    jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
+    made_ids = (
+        ids if payload.latest is None else None
+    )  # with `latest` each job needs an id of its own, and is refused without
+    jobs = [_new_job(job, made_ids, index) for index, job in enumerate(payload.jobs)]
     return verbs.add_many(jobs, JobOptions(**models.given_options(payload)), atomic=payload.atomic)
 
 
