@@ -691,7 +691,7 @@ async def _is_lost(job: Any) -> bool:
 def test_a_job_that_is_lost_while_its_batch_waits_is_not_handled(
     client: tarry.Client, worker: tarry.Worker, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, seen = TopicConsumer._hold, list[str]()
+    hold, seen = TopicConsumer._take_in_hand, list[str]()
 
     def losing(self: TopicConsumer, jobs: Any, loop: Any) -> Any:
         held = hold(self, jobs, loop)
@@ -699,7 +699,7 @@ def test_a_job_that_is_lost_while_its_batch_waits_is_not_handled(
             job.lost = job.id in lost  # as the renewal marks it
         return held
 
-    monkeypatch.setattr(TopicConsumer, "_hold", losing)
+    monkeypatch.setattr(TopicConsumer, "_take_in_hand", losing)
     client.topic("n").add_many([tarry.NewJob(id, id=id) for id in "abc"])
     worker.on("n", batch=10, ttr="10h")(as_kind("async", lambda jobs: seen.extend(bodies(jobs))))
     work(worker)

@@ -92,7 +92,7 @@ class BatchConsumer(TopicConsumer):
         """The batch, and jobs that came for it."""
         if not jobs:
             return [*batch]
-        whole = [*batch, *self._hold(jobs, asyncio.get_running_loop())]
+        whole = [*batch, *self._take_in_hand(jobs, asyncio.get_running_loop())]
         self.firsts.update(dict.fromkeys(whole, whole[0]))
         return whole
 

@@ -253,10 +253,10 @@ class TopicConsumer:
         return [job for _, reply, raws in taken for job in jobs_of(self.topic, reply, raws)]
 
     def _take(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> None:
-        jobs = self._hold(jobs, loop)
+        jobs = self._take_in_hand(jobs, loop)
         loop.call_soon(loop.call_soon, self._start, jobs)  # two loop turns later: by then the next pop was sent
 
-    def _hold(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> Sequence[BaseJob[Any]]:
+    def _take_in_hand(self, jobs: Sequence[BaseJob[Any]], loop: asyncio.AbstractEventLoop) -> Sequence[BaseJob[Any]]:
         """From now on they are in hand. Returns them as the handler is given them."""
         if self.only_target is not None and not self.only_target.is_async:
             jobs = [Job(job.parts, self.blocking) for job in jobs]
