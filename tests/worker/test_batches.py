@@ -358,8 +358,31 @@ def test_failed_with_something_else_loses_nothing_and_says_so(
     found = [topic.get(id) for id in "abc"]
     assert [job and (job.state, job.attempts) for job in found] == [("delayed", 1)] * 3
     assert {job.reason for job in found if job} == {
-        "BadInput: Failed: 'b' not in this batch, so all of its jobs failed; its keys are jobs that the handler was given."
+        "BadInput: Failed: a str among its keys is no job of this batch, so all of its jobs failed; its keys are jobs that the handler was "
+        "given, which has a parameter such as jobs: list[tarry.Job]."
     }
+
+
+class Detached:
+    """A row that cannot be shown, as one of an ORM whose session is over."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("detached")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_failed_with_keys_that_cannot_be_shown_keeps_no_slot(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    topic = client.topic("n")
+    topic.add_many([1, 2])
+
+    def by_row(_: list[Any]) -> None:
+        raise tarry.Failed({Detached(): "no answer"})
+
+    worker.on("n", batch=10)(as_kind(kind, by_row))
+    work(worker)
+    assert [str(job.reason)[:27] for job in topic.list("delayed")] == ["BadInput: Failed: a Detached"[:27]] * 2
 
 
 @pytest.mark.parametrize("given", [["a"], {"a": 7}, None])

@@ -10,7 +10,7 @@ raises anything else            all failed, each with its own attempt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,6 @@ from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import Run
 from tarry.worker.verdicts import Failed, Retry
-
-_MOST_NAMED = 10
-"""How many jobs a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +113,12 @@ class JobBatch:
         return failed | self.unreadable
 
 
-def _refused(others: Iterable[object], fault: Failed) -> BadInput:
-    named = sorted(map(repr, others))
-    shown = ", ".join(named[:_MOST_NAMED]) + (", …" if len(named) > _MOST_NAMED else "")
+def _refused(others: Collection[object], fault: Failed) -> BadInput:
+    """Names no key by its ``repr``: a key may be a body, which is long, or secret, or an object without one."""
+    named = sorted({f"a {type(one).__name__}" for one in others})
     refusal = BadInput(
-        f"Failed: {shown} not in this batch, so all of its jobs failed; its keys are jobs that the handler was given."
+        f"Failed: {', '.join(named)} among its keys is no job of this batch, so all of its jobs failed; its keys are jobs that the handler "
+        "was given, which has a parameter such as jobs: list[tarry.Job]."
     )
     refusal.__cause__ = fault
     return refusal
