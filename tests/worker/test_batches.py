@@ -279,6 +279,28 @@ def test_a_result_that_is_unfinished_work_fails_the_batch(
     assert [str(reason)[:40] for reason in reasons] == ["TypeError: the handler returned a map, w"] * 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_that_are_returned_finish_nothing(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+    client.topic("n").add_many([1, 2])
+    worker.on("n", batch=10)(as_kind(kind, lambda jobs: tarry.Failed({jobs[0]: "no answer"})))
+    work(worker)
+    reason = "TypeError: the handler returned a Failed, which says that jobs have failed; raise it"
+    assert [job.reason for job in client.topic("n").list("delayed")] == [reason] * 2
+
+
+def test_failed_by_a_handler_of_one_job_says_what_to_raise(client: tarry.Client, worker: tarry.Worker) -> None:
+    @worker.on("n")
+    async def handle(job: tarry.AsyncJob[int]) -> None:
+        raise tarry.Failed({job: "no answer"})
+
+    client.topic("n").add(1, id="1")
+    work(worker)
+    found = client.topic("n").get("1")
+    assert found is not None
+    assert str(found.reason).startswith("Failed: it is for a handler with batch=")
+    assert str(found.reason).endswith("for one job raise the error itself")
+
+
 # ── failures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -36,12 +36,17 @@ def refuse_generator(function: Callable[..., Any], what: str) -> None:
 
 
 def refuse_unfinished(result: Any, *, is_async: bool = False) -> None:
-    """Raises ``TypeError`` if what a handler returned is work that nobody has done: an awaitable, a generator, an async iterator.
+    """Raises ``TypeError`` if what a handler returned is work that nobody has done, an awaitable, a generator, an async iterator; or an
+    exception, which was to be raised.
 
     ``is_async``: whether the handler is an ``async def``.
     """
     if result is None:
         return
+    if isinstance(result, BaseException):
+        raise TypeError(
+            f"the handler returned a {type(result).__name__}, which says that jobs have failed; raise it"
+        ) from result
     if isinstance(result, (GeneratorType, map, filter)):
         raise TypeError(
             f"the handler returned a {type(result).__name__}, whose work is not done until something loops over it; "

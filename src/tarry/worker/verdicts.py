@@ -89,7 +89,9 @@ class Failed(Exception):
     def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:
         if not isinstance(errors, Mapping) or not all(isinstance(one, (BaseException, str)) for one in errors.values()):
             raise BadInput(f"Failed: {errors!r}; give a map from jobs to exceptions or text, such as {{job: error}}.")
-        super().__init__(f"{len(errors)} jobs, named by a function that is given many with batch=")
+        super().__init__(
+            "it is for a handler with batch=, whose jobs it maps to errors; for one job raise the error itself"
+        )
         self.errors: Mapping[Any, BaseException | str] = dict(errors)
 
 
