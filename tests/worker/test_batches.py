@@ -440,7 +440,9 @@ def test_a_job_that_the_handler_settled_is_left_alone(client: tarry.Client, work
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_that_takes_too_long_fails_all(client: tarry.Client, worker: tarry.Worker, kind: str) -> None:
+def test_a_call_that_takes_too_long_fails_all(
+    client: tarry.Client, worker: tarry.Worker, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = client.topic("n")
     topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
 
@@ -463,6 +465,9 @@ def test_a_call_that_takes_too_long_fails_all(client: tarry.Client, worker: tarr
     }
     assert len(reasons) == 3
     assert topic.stats().refused == 0
+    told = [line for line in caplog.messages if line.startswith("⧗")]
+    assert len(told) == (kind == "plain"), "one line for all"
+    assert all("the 3 jobs of its batch stay reserved" in line and "process" not in line for line in told)
 
 
 # ── slots and limits ───────────────────────────────────────────────────────────────────────────────────────────────────

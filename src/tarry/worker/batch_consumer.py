@@ -150,9 +150,10 @@ class BatchConsumer(TopicConsumer):
         self._batch_ended(ran, target, fault, stopped=False)
 
     def _batch_timed_out(self, batch: JobBatch, target: Target) -> None:
-        for job in batch.jobs:
-            if isinstance(job, Job):
-                self._timed_out(job, target)
+        overran = [job for job in batch.jobs if isinstance(job, Job) and self._note_overrun(job)]
+        if overran:
+            assert target.timeout_s is not None
+            log_lines.log_overrun(overran[0], target.name, target.timeout_s, len(overran))
 
     def _batch_ended(self, batch: JobBatch, target: Target, fault: BaseException | None, *, stopped: bool) -> None:
         held = [job for job in batch.jobs if job in self.running]

@@ -109,11 +109,17 @@ def log_cancelled(job: BaseJob[Any], target: Target) -> None:
     )  # fmt: skip
 
 
-def log_overrun(job: BaseJob[Any], name: str, seconds: float) -> None:
+def log_overrun(job: BaseJob[Any], name: str, seconds: float, jobs: int | None) -> None:
+    """``jobs``: how many its batch has, if it has one."""
+    fails, stops = "its job stays reserved until it returns, and fails then", 'run="process" stops it'
+    if jobs is not None:
+        fails, stops = (
+            f"the {jobs} jobs of its batch stay reserved until it returns, and fail then",
+            "an async def can be stopped",
+        )
     logger.warning(
-        "⧗ %s/%s attempt %d overran: %s has taken longer than its timeout of %g s. A plain function cannot be stopped; "
-        'its job stays reserved until it returns, and fails then. run="process" stops it.',
-        job.topic, job.id, job.attempt, name, seconds,
+        "⧗ %s/%s attempt %d overran: %s has taken longer than its timeout of %g s. A plain function cannot be stopped; %s. %s.",
+        job.topic, job.id, job.attempt, name, seconds, fails, stops,
         extra=fields_of(job, overrun=True, handler=name, timeout_ms=seconds * _MS),
     )  # fmt: skip
 

@@ -434,12 +434,18 @@ class TopicConsumer:
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
         """The function of a thread takes too long. It cannot be stopped: its job stays reserved, and fails when it returns."""
-        if job in self.running and not job.settled and not job.lost:
+        if self._note_overrun(job):
             assert target.timeout_s is not None
-            self.overruns[job] = monotonic()
-            job.lost = True  # a function that looks at it can stop
-            self.tally.overrun += 1
-            log_lines.log_overrun(job, target.name, target.timeout_s)
+            log_lines.log_overrun(job, target.name, target.timeout_s, None)
+
+    def _note_overrun(self, job: Job[Any]) -> bool:
+        """Returns whether the job is still this worker's."""
+        if job not in self.running or job.settled or job.lost:
+            return False
+        self.overruns[job] = monotonic()
+        job.lost = True  # a function that looks at it can stop
+        self.tally.overrun += 1
+        return True
 
     def _failed(self, job: BaseJob[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
