@@ -219,6 +219,27 @@ def test_a_service_that_nobody_scrapes_looks_at_its_servers(
         metrics.close()
 
 
+def test_a_round_trip_is_a_ping_that_the_server_has_answered(own_server: Any) -> None:
+    running = own_server()
+
+    async def calls_of_a_round_trip() -> int:
+        async with AsyncClient(running.url, namespace="shop") as client:
+            await client.topic("orders").stats()  # it is connected
+            before = pings()
+            await metrics.round_trip([("shop", client)])
+            return pings() - before
+
+    def pings() -> int:
+        return int(raw.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"])
+
+    metrics = Metrics()
+    try:
+        with redis.Redis.from_url(running.url) as raw:
+            assert asyncio.run(calls_of_a_round_trip()) == 1
+    finally:
+        metrics.close()
+
+
 def test_the_memory_of_the_fullest_server_is_exported(running_service: RunningService, own_server: Any) -> None:
     running = own_server(maxmemory="50mb")
     with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
