@@ -142,10 +142,13 @@ def test_a_lost_connection_is_told_and_pauses_grow_until_the_server_answers(capl
     assert not loop.was_lost
     assert [loop.lost(fault) for _ in range(8)] == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
     assert (loop.was_lost, one.lost) == (True, [fault] * 8)
-    assert "calling again: gone" in caplog.text
+    assert [record.getMessage().rpartition(" (")[2] for record in caplog.records] == [
+        f"try {n}): gone" for n in (1, 2, 4, 8)
+    ]
     loop.on_reply(UNKNOWN, 0.0)
     with pytest.raises(ConnectionLost):
         loop.on_reply([b"sunsubscribe", NEWS, 0], 0.0)
     assert loop.lost(fault) == 1.0, "who may connect but not subscribe tries less and less often"
     loop.on_reply([b"subscribe", NEWS, 1], 0.0)
     assert loop.lost(fault) == 0.02
+    assert caplog.messages[-1].endswith("calling again (try 1): gone")

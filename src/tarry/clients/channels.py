@@ -147,6 +147,7 @@ class SubscriptionLoop:
         """Somebody has found that the server does not send on it any more."""
         self._unsent: list[Args] = []
         self._back_off = RetryDelay(longest_s=longest_delay_s)
+        self._tries = 0
         self._silent_at, self._asked = 0.0, False
 
     def add(self, subscriber: Subscriber) -> None:
@@ -190,12 +191,16 @@ class SubscriptionLoop:
             return []
         concerned = self.channels.dispatch(reply)
         self._back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
+        self._tries = 0
         return concerned
 
     def lost(self, fault: Fault) -> float:
-        """Tells the subscribers that want to know. Returns the pause before the next try."""
+        """Tells the subscribers that want to know. Returns the pause before the next try. It logs the first try, the 2nd, the 4th, …: a
+        worker waits for hours."""
         self.was_lost = True
-        logger.info("The line that events come by broke, calling again: %s", fault)
+        self._tries += 1
+        if self._tries & (self._tries - 1) == 0:
+            logger.info("The line that events come by broke, calling again (try %d): %s", self._tries, fault)
         self.channels.connection_lost(fault)
         return self._back_off.next_delay()
 
