@@ -106,6 +106,31 @@ def test_a_job_that_exceeds_the_grace_period_is_given_back(
     assert (job.state, job.attempts) == ("ready", 0)
 
 
+BATCHES = """
+
+@worker.on("rows", batch=1, max_attempts=1)
+def store(jobs: list) -> None:
+    from django.db import connection
+    assert connection.connection is None, "that of the batch before is open"
+    connection.ensure_connection()
+"""
+
+
+def test_connections_to_the_database_are_closed_after_a_batch(
+    client: tarry.Client, project: Path, manage: Manage
+) -> None:
+    with (project / "shop" / "jobs.py").open("a") as file:
+        file.write(BATCHES)
+    topic = client.topic("rows")
+    topic.add_many([1, 2])
+    worker = manage("tarry_worker")
+    until(lambda: topic.stats().finished + topic.stats().dead == 2 or worker.poll() is not None, "both batches")
+    worker.terminate()
+    _, said = worker.communicate()
+    assert topic.stats().finished == 2, said
+    assert "middleware" not in said
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [

@@ -951,13 +951,104 @@ def test_a_task_takes_no_batch(valkey_url: str, option: str) -> None:
         tarry.Worker("shop", url=valkey_url).task(**options)
 
 
-def test_middleware_is_for_handlers_of_one_job(client: tarry.Client, worker: tarry.Worker) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wants_bodies", [False, True])
+def test_middleware_that_takes_a_list_is_called_around_a_batch(
+    client: tarry.Client, worker: tarry.Worker, kind: str, wants_bodies: bool
+) -> None:
+    seen: list[Any] = []
+
+    @worker.around
+    async def both(one: tarry.AsyncJob[Any] | list[tarry.AsyncJob[Any]], handle: Any) -> Any:
+        seen.append(len(one) if isinstance(one, list) else one.body)
+        return await handle(one)
+
+    @worker.around
+    def both_plain(one: tarry.Job[Any] | list[tarry.Job[Any]], handle: Any) -> Any:
+        seen.append(len(one) if isinstance(one, list) else one.body)
+        return handle(one)
+
+    @worker.around
+    async def many(jobs: list[tarry.Job[Any]], handle: Any) -> Any:
+        return await _failing_is_seen(jobs, handle)
+
+    @worker.around
+    def many_plain(jobs: list[tarry.Job[Any]], handle: Any) -> Any:
+        try:
+            handle(jobs)
+        except tarry.Failed as fault:
+            seen.append(sorted(job.body for job in fault.errors))
+            raise
+
+    async def _failing_is_seen(jobs: Any, handle: Any) -> Any:
+        try:
+            await handle(jobs)
+        except tarry.Failed as fault:
+            seen.append(sorted(job.body for job in fault.errors))
+            raise
+
+    def failing(jobs: list[Any]) -> None:
+        seen.append("handler")
+        raise tarry.Failed({job: "no answer" for job in jobs if job.body == 2})
+
+    if wants_bodies:
+
+        @worker.on("bodies", batch=10)
+        async def numbers(bodies: list[int]) -> None:
+            seen.append(bodies)
+
+        @worker.on("bodies-plain", batch=10)
+        def numbers_plain(bodies: list[int]) -> None:
+            seen.append(bodies)
+
+        topic = client.topic("bodies" if kind == "async" else "bodies-plain")
+    else:
+        worker.on("n", batch=10)(as_kind(kind, failing))
+        topic = client.topic("n")
+    topic.add_many([1, 2, 3])
+    work(worker)
+    assert seen == ([3, [1, 2, 3]] if wants_bodies else [3, "handler", [2]])
+    assert topic.stats().finished == (3 if wants_bodies else 2)
+    assert topic.stats().delayed == (0 if wants_bodies else 1)
+
+
+def test_middleware_may_fail_a_batch_and_hides_no_unfinished_work(client: tarry.Client, worker: tarry.Worker) -> None:
+    @worker.around
+    async def swallowing(jobs: list[tarry.AsyncJob[Any]], handle: Any) -> None:
+        await handle(jobs)
+        if jobs[0].topic == "refused":
+            raise ValueError("not today")
+
+    for name in ("refused", "unfinished"):
+        worker.on(name, batch=10)(as_kind("async", lambda jobs: map(print, jobs) if jobs[0].body == 7 else None))
+    client.topic("refused").add(1)
+    client.topic("unfinished").add(7)
+    work(worker)
+    reasons = [str(client.topic(name).list("delayed").jobs[0].reason)[:40] for name in ("refused", "unfinished")]
+    assert reasons == ["ValueError: not today", "TypeError: the handler returned a map, w"]
+
+
+@pytest.mark.parametrize("has_list", [False, True])
+def test_a_worker_says_which_middleware_its_batches_skip(
+    client: tarry.Client, worker: tarry.Worker, has_list: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     seen: list[str] = []
 
     @worker.around
     async def note(job: Any, handle: Any) -> Any:
         seen.append(job.topic)
         return await handle(job)
+
+    @worker.around
+    def of_plain_handlers(job: Any, handle: Any) -> Any:
+        return handle(job)
+
+    if has_list:
+
+        @worker.around
+        async def note_many(jobs: list[tarry.AsyncJob[Any]], handle: Any) -> Any:
+            seen.append(f"{len(jobs)} of {jobs[0].topic}")
+            return await handle(jobs)
 
     worker.on("many", batch=10)(as_kind("async", lambda jobs: None))
 
@@ -967,5 +1058,10 @@ def test_middleware_is_for_handlers_of_one_job(client: tarry.Client, worker: tar
     client.topic("many").add(1)
     client.topic("one").add(1)
     work(worker)
-    assert seen == ["one"]
+    assert sorted(seen) == (["1 of many", "one"] if has_list else ["one"])
     assert client.topic("many").stats().finished == 1
+    told = [line.partition(": Annotate")[0] for line in caplog.messages if "middleware" in line]
+    assert len(told) == (not has_list)
+    assert all(
+        "✗ many: awaited takes many jobs, and middleware that takes one is not called: note." in line for line in told
+    )

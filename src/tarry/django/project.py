@@ -45,8 +45,9 @@ def make_worker() -> Worker:
     return worker
 
 
-def _with_connections(job: Job, handle: Callable[[Job], Any]) -> Any:
-    """Closes connections that the database has closed, or that are older than CONN_MAX_AGE, before and after the job."""
+def _with_connections(job: Job | list[Job], handle: Callable[[Any], Any]) -> Any:
+    """Closes connections that the database has closed, or that are older than CONN_MAX_AGE, before and after the job, or those of a
+    batch."""
     close_old_connections()
     try:
         return handle(job)
@@ -54,7 +55,7 @@ def _with_connections(job: Job, handle: Callable[[Job], Any]) -> Any:
         close_old_connections()
 
 
-async def _with_connections_async(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
+async def _with_connections_async(job: Job | list[Job], handle: Callable[[Any], Awaitable[Any]]) -> Any:
     """The same in asgiref's thread, where Django's async methods have their connections."""
     await _close_old_connections()
     try:

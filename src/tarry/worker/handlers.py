@@ -29,7 +29,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 
 Function = Callable[..., Any]
 _JOBS = (AsyncJob, Job, BaseJob)
-_LISTS = (list, Iterable, Collection, Sequence)
+LISTS = (list, Iterable, Collection, Sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _item_type(parameter: inspect.Parameter, awaited: bool, name: str) -> Any:
     if annotation in (inspect.Parameter.empty, Any, object, list):
         return Any
     items = get_args(annotation)
-    if get_origin(annotation) in _LISTS and len(items) == 1:
+    if get_origin(annotation) in LISTS and len(items) == 1:
         return items[0]
     one = "AsyncJob" if awaited else "Job"
     raise BadInput(

@@ -146,6 +146,15 @@ def log_topics(slots: Mapping[str, int], shared: int | None) -> None:
     logger.info("▶ %s, %s", some_of(list(slots)), together, extra={"tarry": fields})
 
 
+def log_skipped(topic: str, name: str, middleware: Sequence[str]) -> None:
+    """Middleware that is not called for a handler with ``batch=``."""
+    logger.warning(
+        "✗ %s: %s takes many jobs, and middleware that takes one is not called: %s. Annotate its first parameter as "
+        "list[tarry.AsyncJob], in a plain function as list[tarry.Job], to be called with all jobs of the call.",
+        topic, name, ", ".join(middleware), extra={"tarry": {"topic": topic, "handler": name, "skipped": [*middleware]}},
+    )  # fmt: skip
+
+
 def some_of(topics: Sequence[str]) -> str:
     """So many topics, and the first of them."""
     return f"{len(topics)} topics ({', '.join(topics[:SHOWN_TOPICS])}, …)"

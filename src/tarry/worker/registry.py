@@ -478,7 +478,10 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return register
 
     def around(self, layer: Middleware) -> Middleware:
-        """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler."""
+        """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler.
+
+        One whose first parameter is a ``list`` is called around handlers with ``batch=``, with all jobs of the call; with ``Job | list[Job]`` around both.
+        """
         chain([layer])
         self.registered.middleware.append(layer)
         return layer
@@ -532,5 +535,4 @@ def _with_middleware(route: TopicRoute, layers: tuple[Middleware, ...]) -> Topic
 
 
 def _wrap(target: Target, layers: tuple[Middleware, ...]) -> Target:
-    """Middleware is for functions that take one job."""
-    return replace(target, middleware=layers) if layers and target.batching is None else target
+    return replace(target, middleware=layers) if layers else target

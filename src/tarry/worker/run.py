@@ -37,6 +37,7 @@ from tarry.worker.registry import Registrations, TopicRoute
 from tarry.worker.renewal import Renewal
 from tarry.worker.settler import Settler
 from tarry.worker.slots import JobQuota, SlotGroup, SlotPool
+from tarry.worker.targets import skipped_middleware
 from tarry.worker.task_schedules import RETRY_S, ScheduleDeclarer
 from tarry.worker.threads import ThreadPool
 from tarry.worker.topic_consumer import TopicConsumer
@@ -117,6 +118,8 @@ class WorkerRun:
         for route in routes:
             if route.batching is not None:
                 route.batching.check_ttr(route.ttr_in(worker.inner.ttr))
+            if route.handler is not None and (skipped := skipped_middleware(route.handler)):
+                log_lines.log_skipped(route.topic, route.handler.name, skipped)
         self._worker = worker
         self._awaited, self._blocking = clients.for_run()
         self._outage = Outage()

@@ -3,32 +3,35 @@
     middleware ▶ middleware ▶ settles a failure ▶ timeout ▶ body or arguments ▶ the function
 
 Middleware is a plain callable ``(job, handle)``: an ``async def`` goes around async handlers, a plain function around plain
-ones. It sees the start, what ``handle`` returns, what it raises, and ``JobDied`` when that was the end of the job.
+ones. It sees the start, what ``handle`` returns, what it raises, and ``JobDied`` when that was the end of the job. One whose first
+parameter is annotated as a list is for functions that take many: it is given the jobs of the call, and what fails is settled outside of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from msgspec import UNSET, UnsetType
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta
-from tarry.values.functions import is_async, refuse_generator, refuse_unfinished
+from tarry.values.functions import is_async, name_of, refuse_generator, refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
-from tarry.worker.handlers import Handler
+from tarry.worker.handlers import LISTS, Handler
 from tarry.worker.process_functions import ProcessFunction
 from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy
 
 if TYPE_CHECKING:
-    from tarry.worker.batches import Batching
+    from tarry.worker.batches import Batching, JobBatch
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
@@ -130,8 +133,13 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
             call = _with_timeout(call, target.name, target.timeout_s)
         else:
             call = _failing_when_overrun(call, timeout_text(target.name, target.timeout_s), overruns)
-    chain = [layer for layer in target.middleware if is_async(layer) is target.is_async]
+    many = target.batching is not None
+    chain = [layer for layer in _layers_of_kind(target) if _is_given(layer)[many]]
     if not chain:
+        return replace(target, call=call)
+    if many:
+        for layer in reversed(chain):
+            call = _wrap_layer_of_many(layer, call)
         return replace(target, call=call)
     call = (_settle_errors_async if target.is_async else _settle_errors)(call, settle)
     for layer in reversed(chain):
@@ -139,8 +147,56 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
     return replace(target, call=call, settles=True)
 
 
+def skipped_middleware(target: Target) -> list[str]:
+    """The names of middleware for one job that is not called because the function takes many; none where each has one for many."""
+    if target.batching is None:
+        return []
+    given = {layer: _is_given(layer) for layer in _layers_of_kind(target)}
+    for_one = [name_of(layer) for layer, (one, many) in given.items() if one and not many]
+    return for_one if len(for_one) > sum(many and not one for one, many in given.values()) else []
+
+
+def _layers_of_kind(target: Target) -> list[Middleware]:
+    return [layer for layer in target.middleware if is_async(layer) is target.is_async]
+
+
+def _is_given(layer: Middleware) -> tuple[bool, bool]:
+    """Whether middleware is given one job, and whether it is given the jobs of a batch: its first annotation says so."""
+    try:
+        annotation = next(iter(inspect.signature(layer, eval_str=True).parameters.values())).annotation
+    except (
+        StopIteration,
+        ValueError,
+        TypeError,
+        NameError,
+        AttributeError,
+        SyntaxError,
+    ):  # names for type checkers only, say
+        return True, False
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    many = [kind for kind in kinds if (get_origin(kind) or kind) in LISTS]
+    return len(many) < len(kinds), bool(many)
+
+
 def _wrap_layer(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda job: layer(job, inner)
+
+
+def _wrap_layer_of_many(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function itself is called with what it was: its jobs, or their bodies."""
+
+    async def awaited(batch: JobBatch) -> Any:
+        result = await inner(batch)
+        refuse_unfinished(result, is_async=True)
+        return result
+
+    def plain(batch: JobBatch) -> Any:
+        result = inner(batch)
+        refuse_unfinished(result)
+        return result
+
+    checked = awaited if is_async(layer) else plain
+    return lambda batch: layer([*batch.jobs], lambda _: checked(batch))
 
 
 def _with_timeout(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -> Callable[[Any], Awaitable[Any]]:
