@@ -6,6 +6,8 @@
 
 The span is linked and not a child: nobody can read a trace that waits for half an hour, or for a retry tomorrow.
 
+A call of a handler with ``batch=`` is one span, linked to all spans that added its jobs.
+
 tarry.otel.instrument(worker)                       # spans for its handlers, headers for the tasks that are added
 topic.add(order, headers=tarry.otel.headers())      # for jobs that are added without a task
 
@@ -28,7 +30,7 @@ try:
 except ImportError as fault:
     raise MissingExtra("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'.") from fault
 
-from tarry import BodyError, JobDied, Pause, Registry, Snooze, __version__
+from tarry import BodyError, Failed, JobDied, Pause, Registry, Snooze, __version__
 from tarry.internal import parse_envelope
 from tarry.types import BaseJob
 
@@ -63,13 +65,13 @@ def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | No
     tracer = trace.get_tracer("tarry", __version__, tracer_provider, SCHEMA)
 
     @registry.around
-    async def traced(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
-        with _attempt(tracer, job):
+    async def traced(job: Job | list[Job], handle: Callable[[Any], Awaitable[Any]]) -> Any:
+        with _batch(tracer, job) if isinstance(job, list) else _attempt(tracer, job):
             return await handle(job)
 
     @registry.around
-    def traced_in_its_thread(job: Job, handle: Callable[[Job], Any]) -> Any:
-        with _attempt(tracer, job):
+    def traced_in_its_thread(job: Job | list[Job], handle: Callable[[Any], Any]) -> Any:
+        with _batch(tracer, job) if isinstance(job, list) else _attempt(tracer, job):
             return handle(job)
 
     registry.stamp(headers)
@@ -114,6 +116,39 @@ def _attempt(tracer: trace.Tracer, job: Job) -> Generator[None]:
         span.end()
 
 
+@contextmanager
+def _batch(tracer: trace.Tracer, jobs: list[Job]) -> Generator[None]:
+    """One call with many jobs as a span, linked to the spans in which they were added. It has no job's baggage."""
+    spans = [trace.get_current_span(_context_of(job)).get_span_context() for job in jobs]
+    adding = {(span.trace_id, span.span_id): span for span in spans if span.is_valid}
+    with tracer.start_as_current_span(
+        f"process {jobs[0].topic}",
+        context=context.Context(),
+        kind=trace.SpanKind.CONSUMER,
+        attributes={**_messaging(jobs[0].topic), "messaging.batch.message_count": len(jobs)},
+        links=[trace.Link(span) for span in adding.values()],
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        outcome = "released"  # the worker was stopped
+        try:
+            yield
+            outcome = "finished"
+        except Failed as some:
+            outcome = "failed" if some.errors else "finished"
+            span.set_attribute("tarry.batch.failed", len(some.errors))
+            raise
+        except (Snooze, Pause) as put_off:
+            outcome = "snoozed" if isinstance(put_off, Snooze) else "paused"
+            raise
+        except Exception as fault:
+            outcome = "failed"
+            _failed(span, fault)
+            raise
+        finally:
+            span.set_attribute("tarry.batch.outcome", outcome)
+
+
 def _failed(span: trace.Span, fault: BaseException) -> None:
     kind = type(fault)
     span.set_attribute("error.type", kind.__qualname__ if kind.__module__ == "builtins" else _whole_name(kind))
@@ -135,10 +170,7 @@ def _context_of(job: Job) -> context.Context:
 
 def _attributes(job: Job) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {
-        "messaging.system": "tarry",
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "process",
-        "messaging.destination.name": job.topic,
+        **_messaging(job.topic),
         "messaging.message.id": job.id,
         "tarry.job.attempt": job.attempt,
         "tarry.job.lateness_ms": job.lateness.total_seconds() * 1000,
@@ -147,6 +179,15 @@ def _attributes(job: Job) -> dict[str, AttributeValue]:
     if task is not None:
         found["tarry.task"] = task
     return found
+
+
+def _messaging(topic: str) -> dict[str, AttributeValue]:
+    return {
+        "messaging.system": "tarry",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": topic,
+    }
 
 
 def _task_of(job: Job) -> str | None:

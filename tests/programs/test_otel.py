@@ -141,6 +141,61 @@ def test_a_job_given_back_at_shutdown_records_no_error(
     assert span.status.status_code is trace.StatusCode.UNSET
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
+@pytest.mark.parametrize(
+    ("raised", "outcome", "failed"),
+    [
+        (None, "finished", None),
+        ({}, "finished", 0),
+        ({2: "no answer"}, "failed", 1),
+        (ValueError("all"), "failed", None),
+        (tarry.Snooze("1h"), "snoozed", None),
+        (tarry.Pause("1h"), "paused", None),
+    ],
+    ids=repr,
+)
+def test_a_batch_is_one_span_linked_to_all_that_added_its_jobs(
+    traced: Traced,
+    tarry_clock: TestClock,
+    tarry_client: TestClient,
+    kind: str,
+    raised: Any,
+    outcome: str,
+    failed: int | None,
+) -> None:
+    worker = tarry.Worker("shop")
+    otel.instrument(worker, tracer_provider=traced.provider)
+
+    def handle(jobs: list[Any]) -> None:
+        assert trace.get_current_span().is_recording()
+        if isinstance(raised, dict):
+            raise tarry.Failed({job: raised[job.body] for job in jobs if job.body in raised})
+        if raised is not None:
+            raise raised
+
+    async def awaited(jobs: list[Any]) -> None:
+        handle(jobs)
+
+    worker.on("n", batch=10)(awaited if kind == "async" else handle)
+    tarry_clock.attach(worker)
+    for n in (1, 2):
+        with traced.tracer.start_as_current_span("web"):
+            tarry_client.topic("n").add(n, headers=otel.headers())
+    tarry_client.topic("n").add(3)
+    tarry_clock.advance(0)
+    [span] = traced.spans("process n")
+    found = attributes_of(span)
+    assert (found["tarry.batch.outcome"], found.get("tarry.batch.failed")) == (outcome, failed)
+    assert found["messaging.batch.message_count"] == 3
+    added = [web.context.span_id for web in traced.spans("web") if web.context is not None]
+    assert [link.context.span_id for link in span.links] == added
+    assert len(added) == 2
+    assert span.parent is None
+    assert (found.get("error.type"), len(span.events)) == (
+        ("ValueError", 1) if outcome == "failed" and not failed else (None, 0)
+    )
+
+
 def test_context_propagates_through_jobs_tasks_and_batches(
     traced: Traced, tarry_clock: TestClock, tarry_client: TestClient
 ) -> None:
