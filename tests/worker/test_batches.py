@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 import redis
 
 import tarry
+from faults.proxy import LOST, Proxy
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.connections.embedded.server_process import ServerProcess
+from tarry.verbs.jobs.settle import FINISH
 from tarry.worker import heartbeat, renewal
 from tarry.worker.registry import Registry
 from tarry.worker.renewal import Renewal
@@ -468,6 +472,32 @@ def test_a_call_that_takes_too_long_fails_all(
     told = [line for line in caplog.messages if line.startswith("⧗")]
     assert len(told) == (kind == "plain"), "one line for all"
     assert all("the 3 jobs of its batch stay reserved" in line and "process" not in line for line in told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_whose_finish_is_answered_to_nobody_is_finished_once(
+    own_server: Any, tmp_path: Path, kind: str
+) -> None:
+    running: ServerProcess = own_server()
+    proxy = Proxy(tmp_path, running.address)
+    worker = tarry.Worker(url=proxy.url())
+    calls: list[int] = []
+
+    def handle(jobs: list[Any]) -> None:
+        calls.append(len(jobs))
+        if not proxy.struck:
+            proxy.arm(LOST, at=FINISH.script.sha)
+
+    worker.on("n", batch=100)(as_kind(kind, handle))
+    try:
+        with tarry.Client(running.url) as client:
+            client.topic("n").add_many(range(150))
+            work(worker)
+            stats = client.topic("n").stats()
+            assert (calls, stats.finished, stats.refused, proxy.struck) == ([100, 50], 150, 0, 1)
+            assert client.topic("n").check().ok
+    finally:
+        proxy.close()
 
 
 # ── slots and limits ───────────────────────────────────────────────────────────────────────────────────────────────────
