@@ -789,6 +789,34 @@ def test_a_job_that_is_lost_while_its_batch_waits_is_not_handled(
     assert (stats.finished, stats.reserved, stats.refused) == (3 - len(lost), len(lost), 0)
 
 
+def test_jobs_that_a_pause_has_put_back_take_no_place_in_a_batch(valkey_url: str, namespace: str) -> None:
+    """Those of the slot that waits for more go back; when the pause ends, they come again, for a batch that is full."""
+    sizes: list[int] = []
+
+    async def story() -> None:
+        worker = tarry.Worker(url=valkey_url, namespace=namespace)
+        lingers, is_full = asyncio.Event(), asyncio.Event()
+
+        @worker.on("n", batch=5, concurrency=2, **LONG)
+        async def handle(jobs: list[tarry.AsyncJob[int]]) -> None:
+            sizes.append(len(jobs))
+            if len(sizes) == 1:
+                await lingers.wait()
+                raise tarry.Pause("10ms")
+            is_full.set()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
+            topic = client.topic("n")
+            await topic.add_many(range(7))
+            await until_so(lambda: _is_reserved(topic, 7))
+            lingers.set()
+            async with asyncio.timeout(LONGEST_S):
+                await is_full.wait()
+
+    asyncio.run(story())
+    assert sizes[:2] == [5, 5]
+
+
 async def _is_reserved(topic: tarry.AsyncTopic[Any], wanted: int) -> bool:
     stats = await topic.stats()
     return (stats.reserved, stats.ready) == (wanted, 0)

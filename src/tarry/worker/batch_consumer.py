@@ -89,10 +89,11 @@ class BatchConsumer(TopicConsumer):
         return []
 
     def _gather(self, jobs: Sequence[BaseJob[Any]], batch: Sequence[BaseJob[Any]]) -> list[BaseJob[Any]]:
-        """The batch, and jobs that came for it."""
+        """The batch, and jobs that came for it; without those that were lost or put back meanwhile."""
         if not jobs:
             return [*batch]
-        whole = [*batch, *self._take_in_hand(jobs, asyncio.get_running_loop())]
+        held = [job for job in batch if job in self.running]
+        whole = [*held, *self._take_in_hand(jobs, asyncio.get_running_loop())]
         self.firsts.update(dict.fromkeys(whole, whole[0]))
         return whole
 
