@@ -171,7 +171,7 @@ def test_what_a_newer_version_notes_of_priorities_raises_nowhere(topic: Any, ser
 
 def with_an_unknown_flag(value: bytes) -> bytes:
     flags = bytes([value[FLAGS_AT] | 128])
-    return value[:FLAGS_AT] + flags + value[FLAGS_AT + 1 : HEAD_SIZE] + b"\x02\x00" + value[HEAD_SIZE:]
+    return value[:FLAGS_AT] + flags + value[FLAGS_AT + 1 : HEAD_SIZE] + b"\x40\x00" + value[HEAD_SIZE:]
 
 
 def test_a_record_that_cannot_be_read_is_set_aside_from_an_index_too(topic: Any, server: Any) -> None:
@@ -181,7 +181,7 @@ def test_a_record_that_cannot_be_read_is_set_aside_from_an_index_too(topic: Any,
     server.hset(keys.jobs, "p3", with_an_unknown_flag(value))
     server.hset(keys.jobs, "p2", b"")
     assert ids_of(topic) == ["p1", "p0"]
-    assert topic.get("p3").reason == "unknown flags 2"
+    assert topic.get("p3").reason == "unknown flags 64"
     assert topic.get("p2").reason == "damaged"
     server.hset(keys.jobs, "p3", value)
     assert topic.kick("p3") == "dead"
