@@ -42,7 +42,7 @@ def test_an_app_reaches_its_own_tests_and_none_of_the_librarys(tree: Tree, file:
     wanted = [test for test in tree.tests if test.startswith(f"tests/{own}")]
     assert wanted
     assert set(wanted) <= set(found)
-    assert not [test for test in found if test.startswith(("tests/values/", "tests/watch/", "tests/embedded/"))]
+    assert not [test for test in found if test.startswith(("tests/values/", "tests/watch/", "tests/scripts/"))]
 
 
 @pytest.mark.parametrize(
