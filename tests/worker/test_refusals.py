@@ -27,14 +27,15 @@ JOBS = 40
 
 
 class LogCapture(logging.Handler):
-    """What the worker says from WARNING on."""
+    """What the worker says of the server, from WARNING on."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.getMessage().startswith("↻"):  # a handler that failed
+        # not of a handler that failed, nor of jobs whose TTR was over before the server answered
+        if re.match("[✗✓] The server", record.getMessage()):
             self.lines.append(record.getMessage())
 
 
