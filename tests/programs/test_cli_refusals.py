@@ -41,7 +41,7 @@ REFUSALS = [
     ("add '' 1", "TOPIC: it is empty"),
     ("add 'a{b' 1", "TOPIC: 'a{b' contains a control character"),
     ("add orders 1 --id ' 7'", "--id: ' 7' begins or ends with a blank"),
-    ("add taken 1 --id 7", "give another id, or --if-exists keep or replace."),
+    ("add taken 1 --id 7", "give another id, or --if-exists keep, replace or update."),
     ("add orders 1 --id 7 --if-exists maybe", "--if-exists: 'maybe' is unknown; it is"),
     ("add orders 1 --delay soon", "--delay: 'soon' is not a duration; write seconds, or such as"),
     ("add orders 1 --delay -5", "--delay: -5s is negative"),
@@ -85,7 +85,7 @@ REFUSALS = [
         "ID: '7' is read as the topic, and none follow; give ids, or --state for all jobs in a state.",
     ),
     ("kick orders 7 --all", "ID: give ids, or --all for all dead jobs."),
-    ("add orders 1 --latest 5m", "No such option: --latest; tarry's is: --max-lateness"),
+    ("add orders 1 --expires 5m", "No such option: --expires; tarry's is: --max-lateness"),
     ("kick orders --state dead", "No such option: --state; tarry's is: --all, for all dead jobs"),
     ("dead orders --kick", "--kick: give --group, --task, --error or --text; all dead jobs: tarry kick orders --all"),
     (

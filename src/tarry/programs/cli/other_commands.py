@@ -41,7 +41,7 @@ OPTIONS = {
         "--limit": "pop -n, guarded-queue poll --count",
         "--duration": "pause --for",
         "--keep-dead": "configure --keep",
-        "--max-lateness": "add --latest, add --expires, configure --latest",
+        "--max-lateness": "add --expires, configure --latest",
         "--keep-moving": "delayed-queue move --keep",
         "--other-namespace": "serve --also, doctor --also",
         "--delayed-queue": "serve --queue",
