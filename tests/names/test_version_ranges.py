@@ -96,7 +96,7 @@ EVERY = Range(
         "tests/programs/test_cli.py", "tests/programs/test_cli_help.py", "tests/programs/test_cli_top.py",
         "tests/programs/test_extras.py", "tests/programs/test_otel.py",
     ),
-    (*OF_CELERY, "commonmark", "deprecated", "wrapt", "opentelemetry-sdk==1.25.0", "opentelemetry-semantic-conventions==0.46b0"),
+    (*OF_CELERY, "commonmark", "deprecated", "wrapt", "importlib-metadata==7.1.0", "zipp", "opentelemetry-sdk==1.25.0", "opentelemetry-semantic-conventions==0.46b0"),
 )  # fmt: skip
 """What somebody gets who asks for the oldest of all."""
 ENDS = {one.names[0]: one for one in RANGES} | {"every": EVERY}
