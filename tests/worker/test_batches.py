@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +21,9 @@ from faults.proxy import LOST, Proxy
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
-from tarry.verbs.jobs.settle import FINISH
+from tarry.values.durations import LAST_MOMENT_US, SECOND
+from tarry.verbs.jobs import settle
+from tarry.verbs.jobs.settle import BURY, FINISH, RELEASE, SettleVerb
 from tarry.worker import heartbeat, renewal
 from tarry.worker.registry import Registry
 from tarry.worker.renewal import Renewal
@@ -498,6 +503,213 @@ def test_a_batch_whose_finish_is_answered_to_nobody_is_finished_once(
             assert client.topic("n").check().ok
     finally:
         proxy.close()
+
+
+# ── a whole batch fails ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+MANY = 1000
+FAILURES: dict[str, tuple[Callable[[int], BaseException], str, int, str]] = {
+    "pause": (lambda n: tarry.Pause(1 + n % 3600, "429"), "ready", 0, "‖ n is paused until …: 1000 jobs (…) raised Pause: 429; they do not count"),
+    "snooze": (lambda n: tarry.Snooze("1h"), "delayed", 0, ""),
+    "retry": (
+        lambda n: tarry.Retry("no answer", after="1h"), "delayed", 1, "↻ n: 1000 jobs (…) failed: Retry: no answer; again in 1h",
+    ),
+    "bury": (lambda n: tarry.Bury(f"no user {n % 3}"), "dead", 1, "✗ n: 1000 jobs (…) are dead: no user … (and 2 other reasons)"),
+}  # fmt: skip
+"""By name: the error of a job, its state and attempts then, and the line that the log has for all."""
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "together"),
+    [("pause", 1, True), ("pause", 3, False), ("snooze", 1, True), ("retry", 3, True), ("bury", 1, False)],
+)
+def test_a_thousand_jobs_that_fail_together_need_few_scripts_and_one_line(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, name: str, partitions: int, together: bool
+) -> None:
+    error, state, attempts, line = FAILURES[name]
+    worker = tarry.Worker(url=valkey_url, namespace=namespace)
+
+    @worker.on("n", batch=MANY)
+    async def handle(jobs: list[tarry.AsyncJob[int]]) -> None:
+        assert len(jobs) == MANY
+        if together:
+            raise error(MANY - 1)
+        raise tarry.Failed({job: error(job.body) for job in jobs})
+
+    with tarry.Client(valkey_url, namespace=namespace) as client, redis.Redis.from_url(valkey_url) as server:
+        topic = client.topic("n", type=int, partitions=partitions)
+        topic.add_many([tarry.NewJob(n, id=f"{n:04}") for n in range(MANY)])
+        before = int(server.info("commandstats")["cmdstat_evalsha"]["calls"])
+        work(worker)
+        calls = int(server.info("commandstats")["cmdstat_evalsha"]["calls"]) - before
+        found = topic.list(state, limit=MANY).jobs
+        assert (len(found), {job.attempts for job in found}) == (MANY, {attempts})
+        assert calls < 30 + 20 * partitions, "some of the worker's own, and a few for the call"
+        stats = topic.stats()
+        assert (stats.reserved, stats.refused, stats.paused_until is not None) == (0, 0, name == "pause")
+        assert stats.paused_until is None or stats.paused_until - stats.now > timedelta(minutes=15), (
+            "the longest counts"
+        )
+        assert topic.check().ok
+    told = [record for record in caplog.records if record.levelno >= 30]
+    shown = [re.sub(r"\(\d.*?, …\)|(?<=until )\S+(?=:)|(?<=user )\d", "…", record.getMessage()) for record in told]
+    assert [re.sub(r"jobs …", "jobs (…)", text) for text in shown] == [line] * bool(line)
+    assert all(record.__dict__["tarry"]["jobs"] == MANY for record in told)
+
+
+def test_at_debug_each_job_of_a_batch_that_fails_has_a_line(
+    client: tarry.Client, worker: tarry.Worker, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.topic("n").add_many([tarry.NewJob(n, id=str(n)) for n in range(3)])
+
+    @worker.on("n", batch=10, max_attempts=1)
+    async def handle(jobs: list[tarry.AsyncJob[int]]) -> None:
+        raise tarry.Failed({job: ValueError(job.id) for job in jobs})
+
+    with caplog.at_level("DEBUG", "tarry.worker"):
+        work(worker)
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.getMessage() == "✗ n: 3 jobs (0, 1, 2) are dead: ValueError: 0 (and 2 other reasons)"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "0"
+    assert record.__dict__["tarry"]["id"] == "0"
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "DEBUG"]
+    assert [line for line in lines if line.startswith("✗")] == [
+        f"✗ n/{id} attempt 1 is dead: ValueError: {id}" for id in "012"
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_batch_that_fails_a_job_that_is_gone_is_named_and_the_others_are_settled(
+    client: tarry.Client, worker: tarry.Worker, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abcd"])
+
+    def fail(jobs: list[Any]) -> None:
+        topic.delete_many(["b", "c"], running=True)
+        raise tarry.Failed(
+            {jobs[0]: tarry.Bury("bad"), jobs[1]: tarry.Snooze("1h"), jobs[2]: "again", jobs[3]: "again"}
+        )
+
+    worker.on("n", batch=10)(as_kind(kind, fail))
+    work(worker)
+    found = {id: topic.get(id) for id in "abcd"}
+    assert {id: job and job.state for id, job in found.items()} == {"a": "dead", "b": None, "c": None, "d": "delayed"}
+    [told] = [line for line in caplog.messages if line.startswith("✗ n: ")]
+    assert "b was finished or deleted" in told
+    assert "c was finished or deleted" in told
+
+
+def test_of_a_batch_that_fails_a_job_that_cannot_be_put_off_so_long_is_refused_alone(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock of this server is ahead of the process's, which has checked the time."""
+    clock = Clock()
+    clock.advance("365d")
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        worker = tarry.Worker(client=TestAsyncClient(valkey_url, clock, namespace=namespace))
+        client.topic("n").add_many([tarry.NewJob(id, id=id) for id in "abc"])
+        too_long = LAST_MOMENT_US / SECOND - time.time() - 3600
+
+        @worker.on("n", batch=10)
+        async def handle(jobs: list[tarry.AsyncJob[str]]) -> None:
+            raise tarry.Failed({job: tarry.Retry(after=too_long if job.id == "b" else "1h") for job in jobs})
+
+        work(worker)
+        found = {job.id: job.state for job in client.topic("n").list()}
+        assert found == {"a": "delayed", "b": "reserved", "c": "delayed"}
+        assert [line for line in caplog.messages if line.startswith("✗ n/b attempt 1: delay: ")]
+
+
+def test_a_batch_that_fails_goes_on_where_it_was_interrupted(
+    client: tarry.Client, worker: tarry.Worker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between the jobs that are put back and those that are dead the server is away."""
+    fail_many, interrupted = settle.fail_many, list[int]()
+
+    def twice(keys: Any, failures: Any, dead: Any) -> Any:
+        flow = fail_many(keys, failures, dead)
+        if not interrupted:
+            step: Any = flow.send((yield next(flow)))
+            interrupted.append(len(dead))
+            assert step.script == BURY.script
+            raise tarry.Unavailable("away")
+        yield from flow
+
+    monkeypatch.setattr(settle, "fail_many", twice)
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abc"])
+
+    @worker.on("n", batch=10)
+    async def handle(jobs: list[tarry.AsyncJob[str]]) -> None:
+        raise tarry.Failed({job: tarry.Bury("bad") if job.id == "b" else tarry.Snooze("1h") for job in jobs})
+
+    work(worker)
+    assert interrupted == [2]
+    assert {job.id: job.state for job in topic.list()} == {"a": "delayed", "b": "dead", "c": "delayed"}
+    assert topic.stats().refused == 0
+    assert not [line for line in caplog.messages if "stop working" in line]
+
+
+@pytest.mark.parametrize(
+    "raised", [tarry.Pause("1h"), tarry.Snooze("1h"), tarry.Bury("no")], ids=lambda one: type(one).__name__
+)
+def test_a_batch_whose_end_is_answered_to_nobody_has_ended_once(
+    own_server: Any, tmp_path: Path, raised: Exception
+) -> None:
+    running: ServerProcess = own_server()
+    proxy = Proxy(tmp_path, running.address)
+    worker = tarry.Worker(url=proxy.url())
+    script = BURY.script if isinstance(raised, tarry.Bury) else RELEASE.script
+
+    @worker.on("n", batch=100)
+    async def handle(_: list[int]) -> None:
+        if not proxy.struck:
+            proxy.arm(LOST, at=script.sha)
+        raise raised
+
+    try:
+        with tarry.Client(running.url) as client:
+            topic = client.topic("n")
+            topic.add_many(range(100))
+            work(worker)
+            stats = topic.stats()
+            attempts = {job.attempts for job in topic.list(limit=100)}
+            assert (stats.refused, stats.reserved, proxy.struck) == (0, 0, 1)
+            assert attempts == {1 if isinstance(raised, tarry.Bury) else 0}
+            assert topic.check().ok
+    finally:
+        proxy.close()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_however_many_jobs_go_back_a_script_has_a_thousand_at_most(client: tarry.Client, partitions: int) -> None:
+    topic = client.topic("n", partitions=partitions)
+    topic.add_many(range(2500))
+    popped: list[Any] = []
+    while more := topic.pop_many(1000):
+        popped += more
+    topic.finish(popped[7])
+    left = popped[:7] + popped[8:]
+    sizes: list[int] = []
+    call = SettleVerb.call
+
+    def counted(verb: Any, keys: Any, items: Any) -> Any:
+        sizes.append(len(items))
+        return call(verb, keys, items)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SettleVerb, "call", counted)
+        topic.engine.run(topic.verbs.give_back(popped, [job.due_us for job in popped]))
+    assert max(sizes) <= 1000
+    assert len(sizes) == 3
+    stats = topic.stats()
+    assert (stats.ready, stats.reserved, stats.popped) == (2499, 0, 2500)
+    again = topic.pop_many(1000)
+    assert {job.attempt for job in again} == {1}
+    assert partitions > 1 or [job.id for job in again] == [job.id for job in left[:1000]]
 
 
 # ── slots and limits ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -109,8 +109,8 @@ def test_the_topic_is_paused_before_the_job_goes_back(imaginary: TestClient, clo
     async def handle(job: Any) -> None:
         raise tarry.Pause("30s")
 
-    def stopped_after_one(settler: Settler, job: Any, us: int, reason: str) -> Any:
-        flow = pause_first(settler, job, us, reason)
+    def stopped_after_one(settler: Settler, rulings: Any, dead: Any) -> Any:
+        flow = pause_first(settler, rulings, dead)
         step: Any = next(flow)
         scripts.append(step.script.name)
         answer = yield step

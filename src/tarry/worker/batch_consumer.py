@@ -171,9 +171,9 @@ class BatchConsumer(TopicConsumer):
             self.settler.spawn(self._settle_batch(self.settler.give_back(held)))
             return
         done = [job for job in held if job not in errors and not job.settled]
-        settling: list[Coroutine[Any, Any, object]] = [
-            self.settler.failed(job, target, errors[job]) for job in held if job in errors
-        ]
+        settling: list[Coroutine[Any, Any, object]] = []
+        if failed := {job: errors[job] for job in held if job in errors}:
+            settling.append(self.settler.failed_many(failed, target))
         if done:
             keep = target.keep_finished
             results = None if keep is None else [encode_result(None, keep)] * len(done)

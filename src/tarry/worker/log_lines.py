@@ -19,7 +19,7 @@ from tarry.worker.verdicts import Verdict
 logger = logging.getLogger("tarry.worker")
 _MS = 1000.0
 LOG_EVERY_S = 10.0
-MOST_TOPICS, SHOWN_TOPICS = 8, 3
+MOST_TOPICS, SHOWN = 8, 3
 """More topics than these have one line together, which names the first."""
 Jobs = Iterable[BaseJob[Any]]
 
@@ -53,30 +53,54 @@ def log_done(job: BaseJob[Any], seconds: float) -> None:
     )
 
 
-def log_failed(job: BaseJob[Any], verdict: Verdict, fault: BaseException, *, dead: bool) -> None:
-    """A dead job has its exception in the record: error trackers and formatters take the traceback from there."""
-    more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
-    first = verdict.note if verdict.note and not dead else verdict.failure
+def _said_of(jobs: Sequence[BaseJob[Any]]) -> str:
+    """The subject of a line about jobs of one topic."""
+    first = jobs[0]
+    if len(jobs) == 1:
+        return f"{first.topic}/{first.id} attempt {first.attempt}"
+    return f"{first.topic}: {named([job.id for job in jobs], 'jobs')}"
+
+
+def fields_of_jobs(jobs: Sequence[BaseJob[Any]], **more: Any) -> dict[str, Any]:
+    """The fields of a record about jobs: those of the first one, and of many how many they are."""
+    return fields_of(jobs[0], **more, **({"jobs": len(jobs)} if len(jobs) > 1 else {}))
+
+
+def log_failed(verdicts: Mapping[BaseJob[Any], Verdict], fault: BaseException, *, dead: bool) -> None:
+    """Jobs for which the same type of exception had the same result; ``fault`` is that of the first one. A line for dead jobs has its
+    exception in the record: error trackers and formatters take the traceback from there. At DEBUG each of many has a line, too."""
+    jobs = [*verdicts]
+    first, others = verdicts[jobs[0]], {verdict.failure for verdict in verdicts.values()}
+    more = {"reason": first.reason, "error": first.error, "dead": dead}
+    delays = sorted(verdict.delay_us or 0 for verdict in verdicts.values())
+    again = as_text(delays[0]) + ("" if delays[0] == delays[-1] else f" to {as_text(delays[-1])}")
     if dead:
-        logger.error(
-            "✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, exc_info=fault, extra=more
-        )
-        return
-    level = logging.WARNING if verdict.counts else logging.DEBUG
-    word = "failed" if verdict.counts else "put off"
-    again = as_text(verdict.delay_us or 0)
+        level, word, then = logging.ERROR, "is dead" if len(jobs) == 1 else "are dead", ""
+    else:
+        level, word = (logging.WARNING, "failed") if first.counts else (logging.DEBUG, "put off")
+        then = f"; again in {again}"
+    text = first.note if first.note and not dead else first.failure
+    if len(others) > 1:
+        text += f" (and {len(others) - 1} other reasons)"
     logger.log(
-        level, "↻ %s/%s attempt %d %s: %s; again in %s", job.topic, job.id, job.attempt, word, first, again, extra=more
-    )
+        level, "%s %s %s: %s%s", "✗" if dead else "↻", _said_of(jobs), word, text, then,
+        exc_info=fault if dead else None, extra=fields_of_jobs(jobs, **more),
+    )  # fmt: skip
+    if len(jobs) > 1 and debug_enabled():
+        for job, verdict in verdicts.items():
+            log_one = "✗ %s/%s attempt %d is dead: %s" if dead else "↻ %s/%s attempt %d: %s"
+            logger.debug(log_one, job.topic, job.id, job.attempt, verdict.failure, extra=fields_of(job, dead=dead))
 
 
-def log_paused(job: BaseJob[Any], reason: str, until_us: int, *, is_known: bool) -> None:
-    """``is_known``: the job was handed out before another one has paused the topic, as those of other slots are."""
+def log_paused(jobs: Sequence[BaseJob[Any]], reason: str, until_us: int, *, is_known: bool) -> None:
+    """``is_known``: the jobs were handed out before another one has paused the topic, as those of other slots are."""
     until = as_datetime(until_us).isoformat(timespec="seconds") if until_us < LAST_MOMENT_US - SECOND else "resumed"
+    first, one = jobs[0], len(jobs) == 1
+    who = f"{first.id} attempt {first.attempt}" if one else named([job.id for job in jobs], "jobs")
     logger.log(
         logging.DEBUG if is_known else logging.WARNING,
-        "‖ %s is paused until %s: %s attempt %d raised %s; it does not count",
-        job.topic, until, job.id, job.attempt, reason, extra=fields_of(job, reason=reason, paused_until=until),
+        "‖ %s is paused until %s: %s raised %s; %s not count", first.topic, until, who, reason,
+        "it does" if one else "they do", extra=fields_of_jobs(jobs, reason=reason, paused_until=until),
     )  # fmt: skip
 
 
@@ -84,17 +108,15 @@ def log_stale(topic: str, fault: StaleReceipt) -> None:
     logger.warning("✗ %s: %s", topic, fault, extra={"tarry": {"topic": topic, "id": fault.id}})
 
 
-def log_lost(job: BaseJob[Any]) -> None:
-    logger.warning(
-        "✗ %s/%s attempt %d is lost: somebody else may have it by now",
-        job.topic,
-        job.id,
-        job.attempt,
-        extra=fields_of(job),
-    )
+def log_lost(jobs: Sequence[BaseJob[Any]]) -> None:
+    is_lost = "is lost: somebody else may have it by now"
+    if len(jobs) > 1:
+        is_lost = "are lost: somebody else may have them by now"
+    logger.warning("✗ %s %s", _said_of(jobs), is_lost, extra=fields_of_jobs(jobs))
 
 
-def log_cancelled(job: BaseJob[Any], target: Target) -> None:
+def log_cancelled(jobs: Sequence[BaseJob[Any]], target: Target) -> None:
+    """``target``: of the first one."""
     if target.batching is not None:
         what = "the rest of its batch goes on, job.lost is true"
     elif target.is_async:
@@ -104,8 +126,8 @@ def log_cancelled(job: BaseJob[Any], target: Target) -> None:
     else:
         what = "its thread cannot be stopped, job.lost is true"
     logger.info(
-        "■ %s/%s attempt %d was cancelled: %s",
-        job.topic, job.id, job.attempt, what, extra=fields_of(job, cancelled=True, handler=target.name),
+        "■ %s %s cancelled: %s", _said_of(jobs), "was" if len(jobs) == 1 else "were", what,
+        extra=fields_of_jobs(jobs, cancelled=True, handler=target.name),
     )  # fmt: skip
 
 
@@ -124,11 +146,9 @@ def log_overrun(job: BaseJob[Any], name: str, seconds: float, jobs: int | None) 
     )  # fmt: skip
 
 
-def log_raised_after_settling(job: BaseJob[Any], fault: BaseException) -> None:
-    logger.error(
-        "✗ %s/%s attempt %d was settled, and then its handler raised",
-        job.topic, job.id, job.attempt, exc_info=fault, extra=fields_of(job),
-    )  # fmt: skip
+def log_raised_after_settling(jobs: Sequence[BaseJob[Any]], fault: BaseException) -> None:
+    was = "was settled, and then its" if len(jobs) == 1 else "were settled, and then their"
+    logger.error("✗ %s %s handler raised", _said_of(jobs), was, exc_info=fault, extra=fields_of_jobs(jobs))
 
 
 def log_refused(job: BaseJob[Any], error: Exception) -> None:
@@ -143,7 +163,7 @@ def log_topics(slots: Mapping[str, int], shared: int | None) -> None:
         return
     together = f"{shared} slots together" if shared is not None else f"up to {max(slots.values())} slots each"
     fields = {"topics": list(slots), "slots": shared}
-    logger.info("▶ %s, %s", some_of(list(slots)), together, extra={"tarry": fields})
+    logger.info("▶ %s, %s", named(list(slots), "topics"), together, extra={"tarry": fields})
 
 
 def log_skipped(topic: str, name: str, middleware: Sequence[str]) -> None:
@@ -155,16 +175,16 @@ def log_skipped(topic: str, name: str, middleware: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def some_of(topics: Sequence[str]) -> str:
-    """So many topics, and the first of them."""
-    return f"{len(topics)} topics ({', '.join(topics[:SHOWN_TOPICS])}, …)"
+def named(names: Sequence[str], what: str) -> str:
+    """So many, and the first of them."""
+    return f"{len(names)} {what} ({', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''})"
 
 
 def log_tallies(tallies: Iterable[tuple[Tally, int]]) -> None:
     """Logs what happened in each topic, and how many jobs run; of many topics the sum."""
     happened = [(tally, running) for tally, running in tallies if tally.happened]
     if len(happened) > MOST_TOPICS:
-        total = Tally(some_of([tally.topic for tally, _ in happened]))
+        total = Tally(named([tally.topic for tally, _ in happened], "topics"))
         for tally, _ in happened:
             total.move_from(tally)
         happened = [(total, sum(running for _, running in happened))]

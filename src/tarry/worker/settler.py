@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -27,14 +28,31 @@ from tarry.verbs.jobs.job_fields import given_max_attempts
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS
 from tarry.verbs.jobs.records import pack_fault
-from tarry.verbs.jobs.settle import FINISH, NO_RESULT, encode_result
+from tarry.verbs.jobs.settle import FINISH, NO_RESULT, Failure, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.targets import Target
-from tarry.worker.verdicts import JobDied, Pause, Verdict, decide
+from tarry.worker.verdicts import JobDied, Pause, Verdict, decide, remembered_tracebacks
 
 Job = BaseJob[Any]
 T = TypeVar("T")
+
+
+class Ruling(NamedTuple):
+    """The decision about a failed attempt, and its cause. ``max_attempts`` is the handler's, if that counts."""
+
+    verdict: Verdict
+    fault: BaseException
+    max_attempts: int | UnsetType | None
+
+    def failure(self, job: Job) -> Failure:
+        verdict, limit = self.verdict, self.max_attempts
+        if verdict.pause_us:
+            return Failure(job, b"@%d" % job.due_us, pack_fault(verdict.reason), counted=False)
+        due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
+        reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
+        unseen_us = None if verdict.seen else job.popped_us - job.due_us
+        return Failure(job, due_time, pack_fault(reason, verdict.note), verdict.counts, limit, unseen_us)
 
 
 async def finish_with_results(topic: AsyncTopic[Any], jobs: list[Job], results: list[bytes] | None) -> None:
@@ -163,8 +181,6 @@ class Settler:
             return
         try:
             await self.topic.engine.run(server_verbs(self.topic).give_back(jobs, [job.due_us for job in jobs]))
-        except StaleReceipt as fault:
-            log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:
             self._outage.report(fault)  # they come back after their TTR
 
@@ -185,49 +201,95 @@ class Settler:
     def failed(self, job: Job, target: Target, fault: BaseException) -> Coroutine[Any, Any, bool]:
         """Settles a failed job by its verdict: a coroutine that returns whether the job is dead. From this call on the topic is being
         paused, if that is the verdict."""
-        pauses = isinstance(fault, Pause) and not job.settled
-        if pauses:
-            self.on_pausing()
-        return self._settle(job, target, fault, pauses=pauses)
+        return self._while_pausing(isinstance(fault, Pause) and not job.settled, self._settle(job, target, fault))
 
-    async def _settle(self, job: Job, target: Target, fault: BaseException, *, pauses: bool) -> bool:
-        try:
-            if job.settled:
-                return self._raised_after_settling(job, fault)
-            limit = _handlers_limit(job, target)
-            return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
-        finally:
-            if pauses:
+    def failed_many(self, errors: Mapping[Job, BaseException], target: Target) -> Coroutine[Any, Any, None]:
+        """The same for jobs of a batch, each with its error: in few requests, and with few lines in the log."""
+        pauses = any(isinstance(fault, Pause) and not job.settled for job, fault in errors.items())
+        return self._while_pausing(pauses, self._settle_many(errors, target))
+
+    def _while_pausing(self, pauses: bool, settling: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Notes that the topic is being paused until this ends, if it is."""
+        if not pauses:
+            return settling
+        self.on_pausing()
+
+        async def pausing() -> T:
+            try:
+                return await settling
+            finally:
                 self.on_paused()
+
+        return pausing()
+
+    async def _settle(self, job: Job, target: Target, fault: BaseException) -> bool:
+        if job.settled:
+            return self._raised_after_settling(job, fault)
+        limit = _handlers_limit(job, target)
+        return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
+
+    async def _settle_many(self, errors: Mapping[Job, BaseException], target: Target) -> None:
+        text_of, verdicts, settled = remembered_tracebacks(), dict[Job, Ruling](), list[Job]()
+        for job, fault in errors.items():
+            if job.settled:
+                settled.append(job)
+                continue
+            limit = _handlers_limit(job, target)
+            verdicts[job] = Ruling(decide(target.retry, job, fault, random.random(), limit, text_of), fault, limit)
+        if settled:
+            self.tally.done += len(settled)
+            log_lines.log_raised_after_settling(settled, errors[settled[0]])
+        pausing = {job: ruling for job, ruling in verdicts.items() if ruling.verdict.pause_us}
+        others = {job: ruling for job, ruling in verdicts.items() if job not in pausing}
+        await asyncio.gather(*[self._apply_many(some) for some in (pausing, others) if some])
+
+    async def _apply_many(self, rulings: Mapping[Job, Ruling]) -> None:
+        """Pauses the topic, if that is their verdict, and settles the jobs."""
+        dead: dict[Job, bool] = {}
+        try:
+            await self._until_answered(
+                len(rulings), lambda: self.topic.engine.run(self._operation_of_many(rulings, dead))
+            )
+        except StaleReceipt as error:
+            for job in rulings.keys() - dead.keys():
+                job.lost = True
+            self.tally.lost += len(error.reasons)
+            log_lines.log_stale(self.topic.name, error)
+        except BadInput:  # of one of them, such as a delay beyond the year 9999
+            for job, (verdict, fault, limit) in rulings.items():
+                if job not in dead:
+                    await self.apply(job, verdict, fault, limit)
+        except TarryError as error:
+            self.unsettled(error)
+        self._note_verdicts({job: rulings[job] for job in dead}, dead)
 
     async def apply(
         self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | UnsetType | None = UNSET
     ) -> bool:
         """Releases the job or sets it aside; ``max_attempts`` is its handler's, if that counts. Returns whether it is dead."""
+        ruling = Ruling(verdict, fault, max_attempts)
         try:
-            dead = await self._until_answered(
-                1, lambda: self.topic.engine.run(self._operation(job, verdict, max_attempts))
-            )
+            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, ruling)))
         except TarryError as error:
             return self._refused(job, error)
-        return self._log_verdict(job, verdict, fault, dead)
+        return self._note_verdicts({job: ruling}, {job: dead})
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
         """Decides on a job that failed, and settles it from the thread in which it ran. Returns what ``failed`` returns."""
         if job.settled:
             return self._raised_after_settling(job, fault)
         limit = _handlers_limit(job, target)
-        verdict = decide(target.retry, job, fault, random.random(), limit)
-        if verdict.pause_us:
+        ruling = Ruling(decide(target.retry, job, fault, random.random(), limit), fault, limit)
+        if ruling.verdict.pause_us:
             self._call_in_loop(self.on_pausing)
         try:
-            dead = self.blocking.engine.run(self._operation(job, verdict, limit))
+            dead = self.blocking.engine.run(self._operation(job, ruling))
         except TarryError as error:
             return self._refused(job, error)
         finally:
-            if verdict.pause_us:
+            if ruling.verdict.pause_us:
                 self._call_in_loop(self.on_paused)
-        return self._log_verdict(job, verdict, fault, dead)
+        return self._note_verdicts({job: ruling}, {job: dead})
 
     def _call_in_loop(self, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nothing of this worker waits any more
@@ -236,7 +298,7 @@ class Settler:
     def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
         """The handler settled its job and then raised: there is nothing to settle, only something to log."""
         self.tally.done += 1
-        log_lines.log_raised_after_settling(job, fault)
+        log_lines.log_raised_after_settling([job], fault)
         return False
 
     async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
@@ -248,32 +310,40 @@ class Settler:
         if self.failed_blocking(job, target, fault):
             raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _operation(
-        self, job: Job, verdict: Verdict, max_attempts: int | UnsetType | None
-    ) -> ScriptCall[bool] | Flow[bool]:
-        due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
-        reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        fault = pack_fault(reason, verdict.note)
-        unseen_us = None if verdict.seen else job.popped_us - job.due_us
-        if verdict.pause_us:
-            return self._pause_first(job, verdict.pause_us, verdict.reason)
-        return server_verbs(self.topic).fail(job, due_time, fault, verdict.counts, max_attempts, unseen_us)
+    def _operation(self, job: Job, ruling: Ruling) -> ScriptCall[bool] | Flow[bool]:
+        if ruling.verdict.pause_us:
+            return self._pause_first({job: ruling}, {})
+        return server_verbs(self.topic).fail(*ruling.failure(job))
 
-    def _pause_first(self, job: Job, us: int, reason: str) -> Flow[bool]:
-        """Pauses the topic, and then puts the job back: nobody gets it between the two."""
+    def _operation_of_many(self, rulings: Mapping[Job, Ruling], dead: dict[Job, bool]) -> Flow[object]:
+        if any(ruling.verdict.pause_us for ruling in rulings.values()):
+            return self._pause_first(rulings, dead)
+        return server_verbs(self.topic).fail_many([ruling.failure(job) for job, ruling in rulings.items()], dead)
+
+    def _pause_first(self, rulings: Mapping[Job, Ruling], dead: dict[Job, bool]) -> Flow[bool]:
+        """Pauses the topic, and then puts the jobs back: nobody gets one between the two."""
         verbs = server_verbs(self.topic)
-        self.paused_until_us = yield from flow_of(verbs.pause_at_least(us))
-        log_lines.log_paused(job, reason, self.paused_until_us, is_known=job.popped_us <= self._paused_at_us)
-        self._paused_at_us = self.paused_until_us - us
-        return (yield from flow_of(verbs.fail(job, b"@%d" % job.due_us, pack_fault(reason), counted=False)))
+        longest = max((ruling.verdict for ruling in rulings.values()), key=attrgetter("pause_us"))
+        self.paused_until_us = yield from flow_of(verbs.pause_at_least(longest.pause_us))
+        is_known = all(job.popped_us <= self._paused_at_us for job in rulings)
+        log_lines.log_paused([*rulings], longest.reason, self.paused_until_us, is_known=is_known)
+        self._paused_at_us = self.paused_until_us - longest.pause_us
+        yield from verbs.fail_many([ruling.failure(job) for job, ruling in rulings.items()], dead)
+        return False
 
-    def _log_verdict(self, job: Job, verdict: Verdict, fault: BaseException, dead: bool) -> bool:
-        job.settled = True
-        if not verdict.pause_us:
-            log_lines.log_failed(job, verdict, fault, dead=dead)
-        self.tally.dead += dead
-        self.tally.retried += not dead
-        return dead
+    def _note_verdicts(self, rulings: Mapping[Job, Ruling], dead: Mapping[Job, bool]) -> bool:
+        """Notes and logs what became of jobs. Returns whether the last one is dead."""
+        is_dead = False
+        by_line: dict[Any, dict[Job, Verdict]] = {}
+        for job, (verdict, fault, _) in rulings.items():
+            job.settled, is_dead = True, dead[job]
+            self.tally.dead += is_dead
+            self.tally.retried += not is_dead
+            if not verdict.pause_us:
+                by_line.setdefault((is_dead, verdict.counts, type(fault)), {})[job] = verdict
+        for (died, *_), some in by_line.items():
+            log_lines.log_failed(some, rulings[next(iter(some))].fault, dead=died)
+        return is_dead
 
     def _refused(self, job: Job, error: TarryError) -> bool:
         if isinstance(error, StaleReceipt):

@@ -545,17 +545,21 @@ class TopicConsumer:
     def reservations_lost(self, jobs: Sequence[BaseJob[Any]], cancelled: Container[BaseJob[Any]] = ()) -> None:
         """Called when the server refused the renewal: logs it, and stops runs that were cancelled, and those of handlers
         registered with ``cancel_when_lost``."""
-        for job in jobs:
-            if job in self.running and not job.settled:
-                self.overruns.pop(job, None)
-                target = self.target_of(job)
-                if job in cancelled:
-                    log_lines.log_cancelled(job, target)
-                else:
-                    self.tally.lost += 1
-                    log_lines.log_lost(job)
-                if job in cancelled or target.cancel_when_lost:
-                    self._stop_run(job, target)
+        held = [job for job in jobs if job in self.running and not job.settled]
+        for job in held:
+            self.overruns.pop(job, None)
+        stopped: dict[str, list[BaseJob[Any]]] = {}
+        for job in held:
+            if job in cancelled:
+                stopped.setdefault(self.target_of(job).name, []).append(job)
+        for some in stopped.values():
+            log_lines.log_cancelled(some, self.target_of(some[0]))
+        if lost := [job for job in held if job not in cancelled]:
+            self.tally.lost += len(lost)
+            log_lines.log_lost(lost)
+        for job in held:
+            if job in cancelled or self.target_of(job).cancel_when_lost:
+                self._stop_run(job, self.target_of(job))
 
     def _stop_run(self, job: BaseJob[Any], target: Target) -> None:
         """Stops a run, if it can be stopped: not one in a thread."""

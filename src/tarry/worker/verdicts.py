@@ -244,29 +244,30 @@ def decide(
     fault: BaseException,
     fraction: float,
     max_attempts: int | UnsetType | None = UNSET,
+    text_of: Callable[[BaseException | None], str] | None = None,
 ) -> Verdict:
-    """Decides what happens to the job. If the policy raises, the default back-off is used, and both tracebacks are stored."""
+    """Decides what happens to the job. If the policy raises, the default back-off is used, and both tracebacks are stored.
+    ``text_of`` makes the text of a traceback."""
+    text_of = text_of or _traceback
     if isinstance(fault, Bury):
-        return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
+        return Verdict(None, True, fault.reason or "buried by its handler", text_of(fault.__cause__))
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
     if isinstance(fault, Pause):
         return Verdict(0, False, _one_line(fault), pause_us=fault.duration_us)
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
-        return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{_traceback(fault)}")
+        return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{text_of(fault)}")
     if isinstance(fault, Retry) and fault.after_us is not None:
-        return Verdict(fault.after_us, True, _one_line(fault), _traceback(fault.__cause__))
+        return Verdict(fault.after_us, True, _one_line(fault), text_of(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, fraction)
     except Exception as broken:  # noqa: BLE001  # a user's function; its exception must not lose the job
         broken.__context__ = fault
-        return Verdict(
-            retry_delay_us(DEFAULT_BACK_OFF, job.attempt, fraction), True, _one_line(fault), _traceback(broken)
-        )
+        return Verdict(retry_delay_us(DEFAULT_BACK_OFF, job.attempt, fraction), True, _one_line(fault), text_of(broken))
     if isinstance(fault, Retry):
         delay = retry_delay_us(DEFAULT_BACK_OFF, job.attempt, fraction) if delay is None else delay
-        return Verdict(delay, True, _one_line(fault), _traceback(fault.__cause__))
-    return Verdict(delay, True, _one_line(fault), _traceback(fault))
+        return Verdict(delay, True, _one_line(fault), text_of(fault.__cause__))
+    return Verdict(delay, True, _one_line(fault), text_of(fault))
 
 
 def _delay(policy: Policy, job: BaseJob[Any], fault: BaseException, fraction: float) -> int | None:
@@ -296,3 +297,17 @@ def _traceback(fault: BaseException | None) -> str:
     if len(raw) > LONGEST_ERROR:
         raw = b"\xe2\x80\xa6 " + raw[-LONGEST_ERROR:]
     return raw.decode("utf-8", "ignore")
+
+
+def remembered_tracebacks() -> Callable[[BaseException | None], str]:
+    """Makes the text of each exception once: the jobs of a batch may all have the same."""
+    texts: dict[int, tuple[BaseException, str]] = {}
+
+    def text_of(fault: BaseException | None) -> str:
+        if fault is None:
+            return ""
+        if id(fault) not in texts:
+            texts[id(fault)] = fault, _traceback(fault)
+        return texts[id(fault)][1]
+
+    return text_of

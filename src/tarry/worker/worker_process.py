@@ -22,7 +22,7 @@ from functools import partial
 from tarry import __version__
 from tarry.values.durations import SECOND, as_text, duration_us
 from tarry.values.printable import one_line
-from tarry.worker.log_lines import MOST_TOPICS, SHOWN_TOPICS
+from tarry.worker.log_lines import MOST_TOPICS, SHOWN
 from tarry.worker.parent_messages import ALIVE, ANSWERED, HOLDER, SOCKET, STOPPED, TOLD_TO_STOP
 from tarry.worker.signals import RELEASED, run_in_loop
 from tarry.worker.targets import Target
@@ -93,7 +93,7 @@ def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
 def banner(worker: Worker, processes: int) -> str:
     """The lines that a worker prints when it starts."""
     all_routes = worker.registered.routes()
-    routes = all_routes if len(all_routes) <= MOST_TOPICS else all_routes[:SHOWN_TOPICS]
+    routes = all_routes if len(all_routes) <= MOST_TOPICS else all_routes[:SHOWN]
     queue_routes = worker.registered.queue_routes()
     width = max(
         [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0

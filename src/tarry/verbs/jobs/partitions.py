@@ -235,14 +235,23 @@ class Partitions(Generic[T]):
         split = self._by_partition(list(ids), str, lambda verbs, positions: verb(verbs, [ids[at] for at in positions]))
         return self._dispatch(lambda only: verb(only, ids), split)
 
-    def _settle(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
+    def _settle_items(self, verb: SettleVerb[...], items: Sequence[Item]) -> Flow[None]:
         """Settles the jobs whose receipts hold, in all partitions; then raises the first refusal."""
+        if self.single is not None:
+            return self.single.settle(verb, items)
+        return self._settle_by_partition(
+            [item[0] for item in items], lambda part, own: part.settle(verb, [items[at] for at in own])
+        )
+
+    def _settle_by_partition(
+        self, ids: Sequence[str | bytes], verb: Callable[[PartitionVerbs[T], list[int]], Flow[None]]
+    ) -> Flow[None]:
+        """Performs a verb on the partition of each id; then raises the first refusal."""
 
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
-            groups = group_by_partition((item[0] for item in items), len(parts))
             return gather(
-                job_verbs.merge.collect_refusal(parts[index].settle(verb, [items[at] for at in own]))
-                for index, own in groups
+                job_verbs.merge.collect_refusal(verb(parts[index], own))
+                for index, own in group_by_partition(ids, len(parts))
             )
 
         job_verbs.settle.raise_refusals((yield from self.over_partitions(settle)))

@@ -18,7 +18,7 @@ from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys
 from tarry.verbs.jobs.job_values import PoppedFields, Reservation, State
-from tarry.verbs.jobs.settle import Outcome, give_back
+from tarry.verbs.jobs.settle import RELEASE, Outcome, items_to_give_back
 
 T = TypeVar("T")
 
@@ -127,7 +127,8 @@ def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
 
 def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
     """Releases the jobs of one pop to where they were, as if they had not been handed out."""
-    return give_back(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
+    reserved = [Reservation(job[0].decode(), receipt) for job in jobs]
+    return RELEASE.call(keys, items_to_give_back(reserved, [job[3] for job in jobs]))
 
 
 def pop_now(keys: TopicKeys, max_jobs: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:

@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import random
-from typing import Any, Concatenate, Generic, ParamSpec
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from tarry.core.patience import exponential_delay
-from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall
+from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, split_items
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
@@ -171,10 +171,10 @@ def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
     return settling
 
 
-def give_back(keys: TopicKeys, jobs: Sequence[HasReceipt], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
-    """Releases jobs to the moments at which they were due, as if they had not been handed out."""
+def items_to_give_back(jobs: Sequence[HasReceipt], due: Sequence[int]) -> list[Item]:
+    """Of ``RELEASE``, for jobs that go back to the moments at which they were due, as if they had not been handed out."""
     after = _REFUNDED, _NO_HANDLER, b""
-    return RELEASE.call(keys, [(*receipt_args(job), b"@%d" % at, *after) for job, at in zip(jobs, due, strict=True)])
+    return [(*receipt_args(job), b"@%d" % at, *after) for job, at in zip(jobs, due, strict=True)]
 
 
 def set_headers(
@@ -185,36 +185,59 @@ def set_headers(
     return ScriptCall(SET_HEADERS, SET_HEADERS.keys_for(keys), (), lambda reply: bool(reply[0]), items=item)
 
 
-def fail(
-    keys: TopicKeys,
-    job: HasReceipt,
-    due_time: bytes | None,
-    fault: str,
-    *,
-    counted: bool = True,
-    max_attempts: int | UnsetType | None = UNSET,
-    unseen_us: int | None = None,
-) -> ScriptCall[bool]:
-    """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
-    dead now. ``max_attempts`` is the handler's, if that counts; it is stored with the run. ``unseen_us``, if no handler saw the
-    job: how late it was handed out. Then neither the attempt nor the hand-out counts, and its share of the topic's rate is given back.
+class Failure(NamedTuple):
+    """A failed attempt and its consequence: the job is released, due after a delay in µs or at "@" and a moment, or set aside (``None``).
 
-    The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
+    ``max_attempts`` is the handler's, if that counts; it is stored with the run. ``unseen_us``, if no handler saw the
+    job: how late it was handed out. Then neither the attempt nor the hand-out counts, and its share of the topic's rate is given back.
+    The fault's first line is the reason, the rest the error.
     """
-    text = fault.encode("utf-8", "replace")
-    verb = BURY if due_time is None else RELEASE
-    limit = b"%d" % max_attempts_of(max_attempts)
-    after = _COUNTED if counted else _NOT_COUNTED
-    if unseen_us is not None:
-        after = _REFUNDED + b"%d" % max(unseen_us, 0)
-    settling = () if due_time is None else (due_time, after)
-    item = (*receipt_args(job), *settling, limit, text)
+
+    job: HasReceipt
+    due_time: bytes | None
+    fault: str
+    counted: bool = True
+    max_attempts: int | UnsetType | None = UNSET
+    unseen_us: int | None = None
+
+    @property
+    def verb(self) -> SettleVerb[...]:
+        return BURY if self.due_time is None else RELEASE
+
+    def item(self) -> Item:
+        after = _COUNTED if self.counted else _NOT_COUNTED
+        if self.unseen_us is not None:
+            after = _REFUNDED + b"%d" % max(self.unseen_us, 0)
+        settling = () if self.due_time is None else (self.due_time, after)
+        limit = b"%d" % max_attempts_of(self.max_attempts)
+        return (*receipt_args(self.job), *settling, limit, self.fault.encode("utf-8", "replace"))
+
+
+def fail(keys: TopicKeys, failure: Failure) -> ScriptCall[bool]:
+    """Settles a failed job. Returns whether it is dead now; the decoder raises ``StaleReceipt``."""
+    verb, item = failure.verb, failure.item()
 
     def decode(reply: Reply) -> bool:
         raise_refusals([_outcome(item[0], reply[0], verb.done)])
         return reply[0] in _DEAD
 
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
+
+
+def fail_many(keys: TopicKeys, failures: Sequence[Failure], dead: dict[Any, bool]) -> Flow[None]:
+    """Settles failed jobs, in steps. Those whose receipts hold are in ``dead`` then, with whether they are dead now; the first refusal
+    is raised."""
+    refusals: list[Outcome] = []
+    for verb in (RELEASE, BURY):
+        some = [(one.job, one.item()) for one in failures if one.verb is verb]
+        for part in split_items(some, lambda one: one[1][-1]):
+            call = verb.call(keys, [item for _, item in part])
+            call.decode = list
+            for (job, item), answer in zip(part, (yield call), strict=True):
+                refusals.append(_outcome(item[0], answer, verb.done))
+                if refusals[-1] is None:
+                    dead[job] = answer in _DEAD
+    raise_refusals(refusals)
 
 
 def retry_delay_us(

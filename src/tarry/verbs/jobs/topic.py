@@ -6,6 +6,7 @@ Each method of the blocking and the awaited topic only calls the verb of the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec import UNSET, UnsetType
 
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask
-from tarry.errors import BadInput
+from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs import jobs as job_verbs
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
-    from tarry.verbs.jobs.settle import SettleVerb
+    from tarry.verbs.jobs.settle import Failure, SettleVerb
     from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
@@ -113,8 +114,7 @@ class TopicVerbs(Partitions[T]):
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def settle(self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs) -> Flow[None]:
-        items = verb.encode(jobs, *args, **options)
-        return self._settle(verb, items) if self.single is None else self.single.settle(verb, items)
+        return self._settle_items(verb, verb.encode(jobs, *args, **options))
 
     def fail(
         self,
@@ -125,11 +125,19 @@ class TopicVerbs(Partitions[T]):
         max_attempts: int | UnsetType | None = UNSET,
         unseen_us: int | None = None,
     ) -> Operation[bool]:
-        return self._on_partition_of(
-            job.id,
-            lambda part: job_verbs.settle.fail(
-                part.keys, job, due_time, fault, counted=counted, max_attempts=max_attempts, unseen_us=unseen_us
-            ),
+        """Settles a failed job: the fields of a ``Failure``. Returns whether it is dead now."""
+        failure = job_verbs.settle.Failure(job, due_time, fault, counted, max_attempts, unseen_us)
+        return self._on_partition_of(job.id, lambda part: job_verbs.settle.fail(part.keys, failure))
+
+    def fail_many(self, failures: Sequence[Failure], dead: dict[Any, bool]) -> Flow[None]:
+        """The same for many, in steps: adds to ``dead`` those that are settled, with whether they are dead now; then raises the first
+        refusal. Those that ``dead`` has are left out: after an error the rest may be tried again."""
+        left = [one for one in failures if one.job not in dead]
+        if self.single is not None:
+            return job_verbs.settle.fail_many(self.single.keys, left, dead)
+        return self._settle_by_partition(
+            [one.job.id for one in left],
+            lambda part, own: job_verbs.settle.fail_many(part.keys, [left[at] for at in own], dead),
         )
 
     def pop_by_id(self, id: str, states: Sequence[State]) -> Operation[PopReply | None]:
@@ -147,15 +155,11 @@ class TopicVerbs(Partitions[T]):
             job.id, lambda part: job_verbs.settle.set_headers(part.keys, job, headers, priority)
         )
 
-    def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Operation[Any]:
-        """Releases jobs to where they were, as if they had not been handed out."""
-        if self.single is not None:
-            return job_verbs.settle.give_back(self.single.keys, jobs, due)
-
-        def give(verbs: PartitionVerbs[T], own: list[int]) -> ScriptCall[Any]:
-            return job_verbs.settle.give_back(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
-
-        return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
+    def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Flow[None]:
+        """Releases jobs to where they were, as if they had not been handed out, in steps. Those whose receipts do not hold are left."""
+        items = job_verbs.settle.items_to_give_back(jobs, due)
+        with suppress(StaleReceipt):
+            yield from self._settle_items(job_verbs.settle.RELEASE, items)
 
     def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> Operation[int]:
         if limit is None:
