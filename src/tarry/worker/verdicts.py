@@ -94,6 +94,9 @@ class Failed(Exception):
         )
         self.errors: Mapping[Any, BaseException | str] = dict(errors)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Failed, (self.errors,)
+
 
 class JobDied(Exception):
     """Seen by middleware when a job became dead; ``error`` is the handler's exception."""

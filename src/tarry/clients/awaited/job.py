@@ -48,6 +48,12 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
         super().__init__(context.name, context.codec, *parts)
         self._topic = topic
 
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            f"job {self.id}: it is not pickled, for it has the connections of this process; send job.id and job.body, and "
+            "tarry.Reservation(job.id, job.receipt) to a process that settles it."
+        )
+
     async def __aenter__(self) -> AsyncJob[T]:
         self._enter()
         return self

@@ -44,6 +44,12 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         super().__init__(context.name, context.codec, *parts)
         self._topic = topic
 
+    def __reduce__(self) -> Never:
+        raise TypeError(
+            f"job {self.id}: it is not pickled, for it has the connections of this process; send job.id and job.body, and "
+            "tarry.Reservation(job.id, job.receipt) to a process that settles it."
+        )
+
     def __enter__(self) -> Job[T]:
         self._enter()
         return self
