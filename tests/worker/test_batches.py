@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import re
 import threading
 import time
@@ -415,6 +416,37 @@ def test_failed_with_keys_that_cannot_be_shown_keeps_no_slot(
     worker.on("n", batch=10)(as_kind(kind, by_row))
     work(worker)
     assert [str(job.reason)[:27] for job in topic.list("delayed")] == ["BadInput: Failed: a Detached"[:27]] * 2
+
+
+def test_failed_travels_and_its_jobs_say_what_does(client: tarry.Client) -> None:
+    again = pickle.loads(pickle.dumps(tarry.Failed({"a": tarry.Snooze("1h"), "b": "no answer"})))
+    assert (again.errors["a"].delay_us, again.errors["b"]) == (3600 * SECOND, "no answer")
+    client.topic("n").add(1, id="x")
+    job = client.topic("n").pop()
+    with pytest.raises(TypeError, match=r"job x: it is not pickled, .* tarry.Reservation\(job.id, job.receipt\)"):
+        pickle.dumps(tarry.Failed({job: "no answer"}))
+
+
+def test_failed_of_a_task_group_fails_those_that_it_names(client: tarry.Client, worker: tarry.Worker) -> None:
+    seen: list[Any] = []
+
+    @worker.around
+    async def note(jobs: list[tarry.AsyncJob[int]], handle: Any) -> Any:
+        try:
+            await handle(jobs)
+        except Exception as fault:
+            seen.append(type(fault))
+            raise
+
+    @worker.on("n", batch=10)
+    async def handle(jobs: list[tarry.AsyncJob[int]]) -> None:
+        raise ExceptionGroup("of tasks", [tarry.Failed({jobs[0]: ExceptionGroup("", [tarry.Snooze("1h")])})])
+
+    client.topic("n").add_many([1, 2])
+    work(worker)
+    stats = client.topic("n").stats()
+    assert (stats.finished, stats.delayed, seen) == (1, 1, [tarry.Failed])
+    assert client.topic("n").list().jobs[0].attempts == 0
 
 
 @pytest.mark.parametrize("given", [["a"], {"a": 7}, None])

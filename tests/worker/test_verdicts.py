@@ -19,6 +19,16 @@ from tarry.worker.verdicts import LONGEST_ERROR, retry_delay_us
 from until import until
 
 MINUTE = timedelta(minutes=1)
+GROUPS = {
+    "snooze": ([tarry.Snooze("1h")], ("delayed", 0, "Snooze")),
+    "pause": ([tarry.Pause("1h", "429")], ("ready", 0, "Pause: 429")),
+    "bury": ([tarry.Bury("no such user")], ("dead", 1, "no such user")),
+    "retry": ([tarry.Retry("no answer", after="1h")], ("delayed", 1, "Retry: no answer")),
+    "nested": ([ExceptionGroup("", [tarry.Snooze("1h")])], ("delayed", 0, "Snooze")),
+    "mixed": ([tarry.Snooze("1h"), ValueError("broken")], ("delayed", 1, "ExceptionGroup: of tasks (2 sub-exceptions)")),
+    "other": ([ValueError("broken")], ("delayed", 1, "ExceptionGroup: of tasks (1 sub-exception)")),
+}  # fmt: skip
+"""By name: the exceptions of a group, and the state, the attempts and the reason of its job then."""
 Raise = Callable[[Any], Any]
 
 
@@ -32,9 +42,11 @@ class Play:
         self.topic = self.client.topic("n")
         self.attempts: list[int] = []
 
-    def run(self, raises: Raise, *, plain: bool = False, **options: Any) -> None:
+    def run(self, raises: Raise, *, plain: bool = False, around: Any = None, **options: Any) -> None:
         """Works until nothing is due."""
         worker = tarry.Worker("shop", client=TestAsyncClient(self.url, self.clock, namespace=self.namespace))
+        if around is not None:
+            worker.around(around)
 
         def handle(job: Any) -> None:
             self.attempts.append(job.attempt)
@@ -114,6 +126,35 @@ def test_the_limit_of_a_handler_is_known_to_get_and_to_the_dashboard(play: Play,
     assert answers.JOB.dump(job).effective_max_attempts == 2
     facts = JobFacts(job, play.topic.stats(), play.topic.configure(), (), False, 0, None)
     assert facts.of == " of 2"
+
+
+@pytest.mark.parametrize("kind", ["async", "plain", "middleware"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_means_the_one_exception_in_it_by_which_handlers_decide(play: Play, name: str, kind: str) -> None:
+    faults, wanted = GROUPS[name]
+    play.topic.add(1, id="1")
+    seen: list[BaseException] = []
+
+    async def note(job: Any, handle: Any) -> Any:
+        try:
+            return await handle(job)
+        except Exception as fault:
+            seen.append(fault)
+            raise
+
+    play.run(
+        lambda job: ExceptionGroup("of tasks", faults),
+        plain=kind == "plain",
+        around=note if kind == "middleware" else None,
+    )
+    job = play.topic.get("1")
+    assert job is not None
+    assert (job.state, job.attempts, job.reason) == wanted
+    if kind == "middleware":
+        [fault] = seen
+        assert isinstance(fault, (tarry.Snooze, tarry.Pause, tarry.Retry, tarry.JobDied)) is (
+            name not in ("mixed", "other")
+        )
 
 
 def test_the_limit_of_a_handler_is_known_to_the_dashboard_while_its_first_attempt_runs(

@@ -28,10 +28,7 @@ from tarry.worker.batches import JobBatch
 from tarry.worker.targets import Target, timeout_text
 from tarry.worker.threads import ThreadPool
 from tarry.worker.topic_consumer import TopicConsumer
-from tarry.worker.verdicts import VERDICTS, Failed
-
-OUTCOMES = (*VERDICTS, Failed)
-"""A function that raises one of these has said what happens to its jobs, even after its timeout."""
+from tarry.worker.verdicts import SAID, meant
 
 
 class BatchConsumer(TopicConsumer):
@@ -144,7 +141,8 @@ class BatchConsumer(TopicConsumer):
         overran = [job for job in ran.jobs if self.overruns.pop(job, None) is not None]
         for job in overran:
             job.lost = False  # it was renewed all the time: this attempt is settled now
-        if overran and (fault is None or isinstance(fault, Exception)) and not isinstance(fault, OUTCOMES):
+        said = fault is not None and isinstance(meant(fault), SAID)  # what happens to its jobs, even after its timeout
+        if overran and (fault is None or isinstance(fault, Exception)) and not said:
             assert target.timeout_s is not None
             late = TimeoutError(timeout_text(target.name, target.timeout_s))
             late.__cause__, fault = fault, late

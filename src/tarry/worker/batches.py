@@ -20,7 +20,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker.handlers import Handler
 from tarry.worker.process_functions import Run
-from tarry.worker.verdicts import Failed, Retry
+from tarry.worker.verdicts import Failed, Retry, meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,7 @@ class JobBatch:
     def errors(self, fault: BaseException | None) -> dict[BaseJob[Any], BaseException]:
         """The jobs that failed, when the call ended so, each with its error."""
         failed: dict[BaseJob[Any], BaseException] = {}
+        fault = fault and meant(fault)
         if isinstance(fault, Failed):
             failed = {job: Retry(error) if isinstance(error, str) else error for job, error in fault.errors.items()}
             if others := failed.keys() - set(self.jobs):

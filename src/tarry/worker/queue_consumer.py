@@ -29,7 +29,7 @@ from tarry.worker.idle_check import IdleCheck
 from tarry.worker.log_lines import Tally
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.threads import ThreadPool
-from tarry.worker.verdicts import Pause
+from tarry.worker.verdicts import Pause, meant
 
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
@@ -156,7 +156,7 @@ class QueueConsumer:
             self._in_background(self._put_back([element]))
         else:
             self.tally.dead += 1
-            if isinstance(fault, Pause):
+            if isinstance(meant(fault), Pause):
                 fault = BadInput(
                     "Pause: a queue that is shared with Java cannot be paused; raise it in the handler of a topic."
                 )

@@ -31,7 +31,7 @@ from tarry.worker import log_setup, process_functions
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import Entry, ProcessFunction
 from tarry.worker.registry import Registrations
-from tarry.worker.verdicts import VERDICTS
+from tarry.worker.verdicts import VERDICTS, meant
 from tarry.worker.worker import Worker, WorkerRegistrations, adopt
 
 PR_SET_PDEATHSIG = 1
@@ -80,7 +80,8 @@ class JobRunner:
             result = entry.call(job)
             refuse_unfinished(result)
             return RunResult(job.settled, _pickled(result) if request.wants_result else b"")
-        except BaseException as fault:  # noqa: BLE001  # the worker decides what follows
+        except BaseException as raised:  # noqa: BLE001  # the worker decides what follows
+            fault = meant(raised)
             text = "".join(traceback.format_exception_only(fault)).strip()
             cause = fault.__cause__ if isinstance(fault, VERDICTS) else fault
             trace = "" if cause is None else "".join(traceback.format_exception(cause)).rstrip()

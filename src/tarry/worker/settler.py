@@ -32,7 +32,7 @@ from tarry.verbs.jobs.settle import FINISH, NO_RESULT, Failure, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.targets import Target
-from tarry.worker.verdicts import JobDied, Pause, Verdict, decide, remembered_tracebacks
+from tarry.worker.verdicts import JobDied, Pause, Verdict, decide, meant, remembered_tracebacks
 
 Job = BaseJob[Any]
 T = TypeVar("T")
@@ -201,10 +201,12 @@ class Settler:
     def failed(self, job: Job, target: Target, fault: BaseException) -> Coroutine[Any, Any, bool]:
         """Settles a failed job by its verdict: a coroutine that returns whether the job is dead. From this call on the topic is being
         paused, if that is the verdict."""
+        fault = meant(fault)
         return self._while_pausing(isinstance(fault, Pause) and not job.settled, self._settle(job, target, fault))
 
     def failed_many(self, errors: Mapping[Job, BaseException], target: Target) -> Coroutine[Any, Any, None]:
         """The same for jobs of a batch, each with its error: in few requests, and with few lines in the log."""
+        errors = {job: meant(fault) for job, fault in errors.items()}
         pauses = any(isinstance(fault, Pause) and not job.settled for job, fault in errors.items())
         return self._while_pausing(pauses, self._settle_many(errors, target))
 
@@ -278,7 +280,7 @@ class Settler:
         """Decides on a job that failed, and settles it from the thread in which it ran. Returns what ``failed`` returns."""
         if job.settled:
             return self._raised_after_settling(job, fault)
-        limit = _handlers_limit(job, target)
+        limit, fault = _handlers_limit(job, target), meant(fault)
         ruling = Ruling(decide(target.retry, job, fault, random.random(), limit), fault, limit)
         if ruling.verdict.pause_us:
             self._call_in_loop(self.on_pausing)

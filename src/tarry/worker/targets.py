@@ -28,7 +28,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
 from tarry.worker.handlers import LISTS, Handler
 from tarry.worker.process_functions import ProcessFunction
-from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy
+from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy, meant
 
 if TYPE_CHECKING:
     from tarry.worker.batches import Batching, JobBatch
@@ -186,12 +186,20 @@ def _wrap_layer_of_many(layer: Middleware, inner: Callable[[Any], Any]) -> Calla
     """The function itself is called with what it was: its jobs, or their bodies."""
 
     async def awaited(batch: JobBatch) -> Any:
-        result = await inner(batch)
+        try:
+            result = await inner(batch)
+        except Exception as fault:
+            _raise_meant(fault)
+            raise
         refuse_unfinished(result, is_async=True)
         return result
 
     def plain(batch: JobBatch) -> Any:
-        result = inner(batch)
+        try:
+            result = inner(batch)
+        except Exception as fault:
+            _raise_meant(fault)
+            raise
         refuse_unfinished(result)
         return result
 
@@ -219,10 +227,8 @@ def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Conta
     def bounded(job: BaseJob[Any]) -> Any:
         try:
             result = call(job)
-        except VERDICTS:
-            raise
         except Exception as fault:
-            if job in overruns:
+            if job in overruns and not isinstance(meant(fault), VERDICTS):
                 raise TimeoutError(text) from fault
             raise
         if job in overruns and not job.settled:
@@ -243,6 +249,7 @@ def _settle_errors_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) 
             refuse_unfinished(result, is_async=True)
         except Exception as fault:
             await settle(job, fault)
+            _raise_meant(fault)
             raise
         return result
 
@@ -256,10 +263,17 @@ def _settle_errors(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any]
             refuse_unfinished(result)
         except Exception as fault:
             settle(job, fault)
+            _raise_meant(fault)
             raise
         return result
 
     return settling
+
+
+def _raise_meant(fault: BaseException) -> None:
+    """Middleware sees what the handler has said, not the group in which it came."""
+    if (said := meant(fault)) is not fault:
+        raise said
 
 
 def chain(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:

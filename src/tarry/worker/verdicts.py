@@ -7,6 +7,8 @@
     raise Failed({job: error})  of a handler with ``batch=``: these jobs failed, the others are done
     any other exception         again after a back-off; dead after the last attempt
 
+A group of exceptions, as ``asyncio.TaskGroup`` raises it, means what is in it if that is one of these alone; else it is any other exception.
+
 A policy is a ``BackOff``; or a duration, how long each retry waits; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
 the first type in the exception's method resolution order counts; or a function ``(job, exception) -> duration or None``. A type of
 exception, or a tuple of them: only these are retried, any other makes the job dead at once
@@ -141,6 +143,8 @@ PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException]
 DEFAULT_BACK_OFF = BackOff()
 VERDICTS = (Retry, Snooze, Pause, Bury)
 """Exceptions by which a handler decides about its job."""
+SAID = (*VERDICTS, Failed)
+"""Those, and that of a handler with ``batch=``."""
 _NEVER_RETRIED = (Snooze, Pause, Bury, Failed, JobDied)
 
 
@@ -162,6 +166,14 @@ class Verdict:
     def failure(self) -> str:
         """The failure in one line."""
         return failure_line(self.reason, self.error)
+
+
+def meant(fault: BaseException) -> BaseException:
+    """The exception by which a handler has decided, also when it is alone in a group; else the fault as it is."""
+    only = fault
+    while isinstance(only, BaseExceptionGroup) and len(only.exceptions) == 1:
+        only = only.exceptions[0]
+    return only if isinstance(only, SAID) else fault
 
 
 def retry_delay_us(back_off: BackOff, attempt: int, fraction: float) -> int:
