@@ -1100,10 +1100,16 @@ def test_the_reservations_of_a_batch_are_renewed_together(client: tarry.Client) 
 @pytest.mark.parametrize("how", ["stop", "quiet"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_worker_that_takes_no_more_jobs_puts_back_those_that_wait_for_a_batch(
-    valkey_url: str, namespace: str, how: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+    valkey_url: str,
+    namespace: str,
+    how: str,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """SIGTERM calls ``stop``. No attempt counts."""
     report_often(monkeypatch)
+    caplog.set_level("INFO", "tarry.worker")
 
     async def story() -> None:
         options: dict[str, Any] = {"concurrency": 4} if shared else {}
@@ -1123,6 +1129,54 @@ def test_a_worker_that_takes_no_more_jobs_puts_back_those_that_wait_for_a_batch(
             found = [await topic.get(str(n)) for n in range(3)]
             assert [job and (job.state, job.attempts) for job in found] == [("ready", 0)] * 3
         assert seen == []
+
+    asyncio.run(story())
+    assert "■ stopped, 0 running jobs released, 3 not begun" in caplog.messages
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "lingers"])
+def test_a_run_that_is_cancelled_gives_its_jobs_back_uncounted(valkey_url: str, namespace: str, kind: str) -> None:
+    """As after SIGTERM, but without a period of grace."""
+
+    async def story() -> None:
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), ttr="1h", grace="1h")
+        begun, ended = threading.Event(), threading.Event()
+        if kind == "async":
+
+            @worker.on("n", concurrency=1)
+            async def handle(_: int) -> None:
+                begun.set()
+                await asyncio.Event().wait()
+
+        elif kind == "plain":
+
+            @worker.on("n", concurrency=1)
+            def handle(_: int) -> None:
+                begun.set()
+                ended.wait(LONGEST_S)
+
+        else:
+            worker.on("n", batch=10, **LONG)(many)
+
+            @worker.on("busy")
+            async def busy(_: int) -> None:
+                begun.set()
+                await asyncio.Event().wait()
+
+        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+            topic = client.topic("n")
+            await (client.topic("busy") if kind == "lingers" else topic).add_many(range(3))
+            run = asyncio.ensure_future(worker.run_until_idle())
+            await asyncio.to_thread(begun.wait, LONGEST_S)
+            if kind == "lingers":  # as long as another handler runs
+                await topic.add_many(range(3))
+                await until_so(lambda: _is_reserved(topic, 3))
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            ended.set()
+            for one in ("n", "busy") if kind == "lingers" else ("n",):
+                assert [(job.state, job.attempts) for job in await client.topic(one).list()] == [("ready", 0)] * 3
 
     asyncio.run(story())
 
@@ -1334,6 +1388,8 @@ def test_middleware_may_fail_a_batch_and_hides_no_unfinished_work(client: tarry.
 def test_a_worker_says_which_middleware_its_batches_skip(
     client: tarry.Client, worker: tarry.Worker, has_list: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It warns of middleware that does not say what it takes."""
+    caplog.set_level("INFO", "tarry.worker")
     seen: list[str] = []
 
     @worker.around

@@ -76,7 +76,9 @@ class BatchConsumer(TopicConsumer):
                     break
                 batch = self._gather(more, batch)
         except asyncio.CancelledError:
-            self.settler.spawn(self.settler.put_back(self._take_waiting()))
+            lingered = self._take_waiting()
+            self.not_begun += len(lingered)
+            self.settler.spawn(self.settler.put_back(lingered))
             raise
         return batch
 

@@ -333,6 +333,10 @@ class WorkerRun:
                 await consumers.take_no_more(stopped)
             self._renewal.announce_stop()
             return await consumers.stop(self._worker.inner.grace_s, stop_now)
+        except asyncio.CancelledError:
+            stop_now.set()
+            await self._stop_cancelled(consumers, stop_now)
+            raise
         finally:
             stopped.cancel()
             used_up.cancel()
@@ -343,6 +347,12 @@ class WorkerRun:
             for consumer in self._consumers:
                 await consumer.end_processes()
             await self._close()
+
+    async def _stop_cancelled(self, consumers: Consumers, stop_now: asyncio.Event) -> None:
+        """The run was cancelled: its jobs go back as after a second signal, without a period of grace."""
+        with suppress(Exception):  # the caller waits for the cancellation, and the log has said what is wrong
+            self._renewal.announce_stop()
+            await consumers.stop(0, stop_now)
 
     async def _close(self) -> None:
         if self._liveness is not None:

@@ -119,6 +119,8 @@ class TopicConsumer:
         self._in_pop = False
         self._pop_is_old = False
         """Whether the pop that is under way began before a pause was known: its jobs may have been handed out before."""
+        self.not_begun = 0
+        """How many jobs that lingered went back when its pop was cut off, since it last began to take jobs."""
         self._not_begun: list[BaseJob[Any]] = []
         """Jobs that no child process had begun with when the pause came."""
         settler.on_pausing, settler.on_paused = self._begin_none, self._go_on
@@ -167,7 +169,7 @@ class TopicConsumer:
         """Pops jobs and starts their handlers, for ever or until nothing is due and nothing runs. Cancelling it leaves the handlers
         running."""
         loop, idle_check = asyncio.get_running_loop(), self.idle_check
-        self._backlog = False
+        self._backlog, self.not_begun = False, 0
         while True:
             await self._may_go_on.wait()
             wait = None if idle_check is None else idle_check.wait
@@ -615,7 +617,7 @@ class TopicConsumer:
         await self._send_remaining(stop_now)
         if self._threads is not None:
             self._threads.end()
-        return cut_off, len(not_started)
+        return cut_off, len(not_started) + self.not_begun
 
     def _cancel_queued(self, threads: ThreadPool[Any]) -> list[BaseJob[Any]]:
         """Removes the jobs that no thread has started, and returns them."""

@@ -151,7 +151,7 @@ class Worker(Registry):
         Returns how many running jobs had to be released. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start, and
         ``ServerUnfit`` after its work in the background has failed ten times within a minute.
         It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
-        password.
+        password. Cancelling it releases the running jobs at once, uncounted.
         """
         return await self._execute(signals=signals, until_idle=False)
 
@@ -159,7 +159,7 @@ class Worker(Registry):
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
         Jobs that become due meanwhile are done, too, such as those that a handler adds, and retries. Those that a rate or a pause
-        holds back stay.
+        holds back stay. Cancelling it releases the running jobs at once, uncounted.
         """
         return await self._execute(signals=False, until_idle=True)
 
