@@ -1273,7 +1273,11 @@ async def pairs(jobs: list[list[tarry.AsyncJob[int]]]) -> None: ...
         ({"batch": 10, "linger": "soon"}, many, "linger"),
         ({"batch": 10, "linger": -1}, many, "linger"),
         ({"batch": 10, "run": "process"}, many_plain, "batch: a child process runs one job at a time"),
-        ({"batch": 10, "linger": "15s", "ttr": "15s"}, many, "linger: 15 s, .* reserved for 15 s; give a shorter"),
+        (
+            {"batch": 10, "linger": "15s", "ttr": "15s"},
+            many,
+            'linger: 15 s, .* reserved for 15 s; write linger="7.5s" .* or ttr="30s"',
+        ),
         ({"batch": 10, "max_lateness": "1h"}, many, "batch: max_lateness= is for a handler of one job; give it to"),
         ({"batch": 10, "cancel_when_lost": True}, many, "batch: cancel_when_lost= is for a handler of one job"),
         ({"batch": 10}, one_job, r"annotated as .*AsyncJob.*; with batch= .* a list: write list\[tarry.AsyncJob\]"),
@@ -1290,14 +1294,20 @@ def test_what_cannot_work_is_refused_at_registration(
 
 
 @pytest.mark.parametrize("topic", ["n", "n-*"])
-def test_a_linger_as_long_as_the_workers_ttr_is_refused_at_the_start(valkey_url: str, topic: str) -> None:
-    registry = Registry()
-    registry.on(topic, batch=10, linger="1m")(many)
-    worker = tarry.Worker(url=valkey_url, ttr="1m")
-    worker.include(registry)
-    with pytest.raises(tarry.BadInput, match="linger: 60 s, and the first job of a batch is reserved for 60 s"):
-        asyncio.run(worker.run_until_idle())
-    asyncio.run(worker.close())
+def test_a_linger_as_long_as_the_workers_ttr_is_refused_where_both_are_known(valkey_url: str, topic: str) -> None:
+    told = r'linger: 60 s, and the first job of a batch is reserved for 60 s; write linger="30s" .* or ttr="2m"'
+    worker, outer, inner = tarry.Worker(url=valkey_url, ttr="1m"), Registry(), Registry()
+    with pytest.raises(tarry.BadInput, match=told):
+        worker.on(topic, batch=10, linger="1m")
+    inner.on(topic, batch=10, linger="1m")(many)
+    outer.include(inner)
+    with pytest.raises(tarry.BadInput, match=told):
+        worker.include(outer)
+    outer.registered.included.clear()
+    worker.include(outer)
+    with pytest.raises(tarry.BadInput, match=told):
+        outer.on(topic, batch=10, linger="1m")
+    outer.on(topic, batch=10, linger="1m", ttr="2m")(many)
 
 
 @pytest.mark.parametrize("option", ["batch", "linger"])

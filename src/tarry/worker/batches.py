@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.errors import BadInput, BodyError
-from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.values.durations import SECOND, Duration, as_text, duration_us
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.pop import MOST_JOBS
 from tarry.worker.handlers import Handler
@@ -51,10 +51,11 @@ class Batching:
 
     def check_ttr(self, ttr: Duration) -> None:
         """Raises ``BadInput`` if the wait would take as long as the reservation of the first job."""
-        if self.linger_us >= duration_us(ttr, "ttr"):
+        ttr_us = duration_us(ttr, "ttr")
+        if self.linger_us >= ttr_us:
             raise BadInput(
-                f"linger: {self.linger_us / SECOND:g} s, and the first job of a batch is reserved for {duration_us(ttr) / SECOND:g} s; "
-                "give a shorter linger=, or a longer ttr=."
+                f"linger: {self.linger_us / SECOND:g} s, and the first job of a batch is reserved for {ttr_us / SECOND:g} s; "
+                f'write linger="{as_text(ttr_us // 2)}" or another below the TTR, or ttr="{as_text(2 * self.linger_us)}" beside it.'
             )
 
     @staticmethod

@@ -121,7 +121,11 @@ class Registrations:
         self.included.append(included)
 
     def _check_included(self, included: Registrations) -> None:
-        """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks."""
+        """Raises ``BadInput`` if the root has a handler or a task of the included one already, or is a worker without a name for tasks, or
+        with a TTR that is too short for a handler."""
+        for route in included.routes():
+            if route.batching is not None and self.root.ttr is not None:
+                route.batching.check_ttr(route.ttr_in(self.root.ttr))
         if included.tasks():
             _ = self.root.tasks_topic
         topics = {route.topic: bool(route.handler) for route in self.root.routes()}
@@ -239,6 +243,11 @@ class Registrations:
         return ""
 
     @property
+    def ttr(self) -> Duration | None:
+        """The TTR of the worker; none yet: the worker that includes a registry has one."""
+        return None
+
+    @property
     def root(self) -> Registrations:
         """The last of those that include it: a worker, once it belongs to one."""
         *_, root = self._ancestors()
@@ -323,7 +332,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                 "on_too_late": on_too_late is not None,
                 "cancel_when_lost": cancel_when_lost,
             }
-            batching = Batching.of(batch, linger, run, ttr, by_job=one_job)
+            known_ttr = self.registered.root.ttr if ttr is None else ttr
+            batching = Batching.of(batch, linger, run, known_ttr, by_job=one_job)
         options = RunOptions.of(
             timeout=timeout,
             retry=retry,

@@ -116,8 +116,6 @@ class WorkerRun:
                 "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
             )
         for route in routes:
-            if route.batching is not None:
-                route.batching.check_ttr(route.ttr_in(worker.inner.ttr))
             if route.handler is not None and (skipped := skipped_middleware(route.handler)):
                 log_lines.log_skipped(route.topic, route.handler.name, skipped)
         self._worker = worker

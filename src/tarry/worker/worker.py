@@ -247,6 +247,11 @@ class WorkerRegistrations(Registrations):
             raise BadInput(f"task: give the worker the application's name: {self._naming}.")
         return self.worker.name
 
+    @property
+    def ttr(self) -> Duration:
+        """How long its jobs are reserved, where their handler does not say."""
+        return self.worker.inner.ttr
+
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics that it consumes."""
         routes, only = super().routes(outer), self.worker.inner.only
