@@ -38,6 +38,7 @@ SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 LONGEST_CONTEXT = 2048
 """How many bytes of a job's headers (8 KiB at most) the context may take. If it is longer, the baggage is left out."""
 Job = BaseJob[Any]
+_COUNT = "messaging.batch.message_count"
 _instrumented: WeakSet[Registry] = WeakSet()
 
 
@@ -66,87 +67,58 @@ def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | No
 
     @registry.around
     async def traced(job: Job | list[Job], handle: Callable[[Any], Awaitable[Any]]) -> Any:
-        with _batch(tracer, job) if isinstance(job, list) else _attempt(tracer, job):
+        with _traced(tracer, job):
             return await handle(job)
 
     @registry.around
     def traced_in_its_thread(job: Job | list[Job], handle: Callable[[Any], Any]) -> Any:
-        with _batch(tracer, job) if isinstance(job, list) else _attempt(tracer, job):
+        with _traced(tracer, job):
             return handle(job)
 
     registry.stamp(headers)
 
 
 @contextmanager
-def _attempt(tracer: trace.Tracer, job: Job) -> Generator[None]:
-    """One attempt as a span, in a trace of its own, with the baggage of the job's headers."""
-    sent_context = _context_of(job)
-    adding_span = trace.get_current_span(sent_context).get_span_context()
+def _traced(tracer: trace.Tracer, given: Job | list[Job]) -> Generator[None]:
+    """One call as a span, in a trace of its own, linked to the spans in which its jobs were added. A call with one job has the baggage of the
+    job's headers."""
+    is_batch = isinstance(given, list)
+    jobs = given if isinstance(given, list) else [given]
+    contexts = [_context_of(job) for job in jobs]
+    adding = [trace.get_current_span(one).get_span_context() for one in contexts]
+    links = {(one.trace_id, one.span_id): trace.Link(one) for one in adding if one.is_valid}
+    own = context.Context() if is_batch else contexts[0]
     span = tracer.start_span(
-        f"process {job.topic}",
-        context=trace.set_span_in_context(trace.INVALID_SPAN, sent_context),
+        f"process {jobs[0].topic}",
+        context=trace.set_span_in_context(trace.INVALID_SPAN, own),
         kind=trace.SpanKind.CONSUMER,
-        attributes=_attributes(job),
-        links=[trace.Link(adding_span)] if adding_span.is_valid else [],
+        attributes={**_messaging(jobs[0].topic), **({_COUNT: len(jobs)} if is_batch else _attributes(jobs[0]))},
+        links=[*links.values()],
         record_exception=False,
         set_status_on_exception=False,
     )
-    token = context.attach(trace.set_span_in_context(span, sent_context))
+    token = context.attach(trace.set_span_in_context(span, own))
     outcome = "released"  # the worker was stopped
     try:
         yield
         outcome = "finished"
-    except JobDied as dead:
-        outcome = "dead"
-        _failed(span, dead.error)
-        raise
-    except Snooze:
-        outcome = "snoozed"
-        raise
-    except Pause:
-        outcome = "paused"
-        raise
     except Exception as fault:
-        outcome = "retried"
-        _failed(span, fault)
+        if is_batch and isinstance(fault, Failed):
+            outcome = "failed" if fault.errors else "finished"
+            span.set_attribute("tarry.batch.failed", len(fault.errors))
+        elif isinstance(fault, (Snooze, Pause)):
+            outcome = "snoozed" if isinstance(fault, Snooze) else "paused"
+        else:
+            outcome = "dead" if isinstance(fault, JobDied) else "failed" if is_batch else "retried"
+            _failed(span, fault.error if isinstance(fault, JobDied) else fault)
         raise
     finally:
         context.detach(token)
-        span.set_attribute("tarry.job.outcome", "lost" if job.lost else outcome)
-        span.end()
-
-
-@contextmanager
-def _batch(tracer: trace.Tracer, jobs: list[Job]) -> Generator[None]:
-    """One call with many jobs as a span, linked to the spans in which they were added. It has no job's baggage."""
-    spans = [trace.get_current_span(_context_of(job)).get_span_context() for job in jobs]
-    adding = {(span.trace_id, span.span_id): span for span in spans if span.is_valid}
-    with tracer.start_as_current_span(
-        f"process {jobs[0].topic}",
-        context=context.Context(),
-        kind=trace.SpanKind.CONSUMER,
-        attributes={**_messaging(jobs[0].topic), "messaging.batch.message_count": len(jobs)},
-        links=[trace.Link(span) for span in adding.values()],
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        outcome = "released"  # the worker was stopped
-        try:
-            yield
-            outcome = "finished"
-        except Failed as some:
-            outcome = "failed" if some.errors else "finished"
-            span.set_attribute("tarry.batch.failed", len(some.errors))
-            raise
-        except (Snooze, Pause) as put_off:
-            outcome = "snoozed" if isinstance(put_off, Snooze) else "paused"
-            raise
-        except Exception as fault:
-            outcome = "failed"
-            _failed(span, fault)
-            raise
-        finally:
+        if is_batch:
             span.set_attribute("tarry.batch.outcome", outcome)
+        else:
+            span.set_attribute("tarry.job.outcome", "lost" if jobs[0].lost else outcome)
+        span.end()
 
 
 def _failed(span: trace.Span, fault: BaseException) -> None:
@@ -170,7 +142,6 @@ def _context_of(job: Job) -> context.Context:
 
 def _attributes(job: Job) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue] = {
-        **_messaging(job.topic),
         "messaging.message.id": job.id,
         "tarry.job.attempt": job.attempt,
         "tarry.job.lateness_ms": job.lateness.total_seconds() * 1000,

@@ -166,13 +166,21 @@ def log_topics(slots: Mapping[str, int], shared: int | None) -> None:
     logger.info("▶ %s, %s", named(list(slots), "topics"), together, extra={"tarry": fields})
 
 
-def log_skipped(topic: str, name: str, middleware: Sequence[str]) -> None:
-    """Middleware that is not called for a handler with ``batch=``."""
-    logger.warning(
-        "✗ %s: %s takes many jobs, and middleware that takes one is not called: %s. Annotate its first parameter as "
-        "list[tarry.AsyncJob], in a plain function as list[tarry.Job], to be called with all jobs of the call.",
-        topic, name, ", ".join(middleware), extra={"tarry": {"topic": topic, "handler": name, "skipped": [*middleware]}},
+def log_skipped(topic: str, name: str, middleware: Mapping[str, bool]) -> None:
+    """Middleware that takes one job, around a handler with ``batch=``. A warning, if of one of it no annotation says that it takes one."""
+    all_say_so = all(middleware.values())
+    logger.log(
+        logging.INFO if all_say_so else logging.WARNING,
+        "%s %s: %s takes many jobs, and middleware that takes one is not called: %s.%s",
+        "▶" if all_say_so else "✗", topic, name, ", ".join(middleware), "" if all_say_so else _SAY_IT,
+        extra={"tarry": {"topic": topic, "handler": name, "skipped": [*middleware]}},
     )  # fmt: skip
+
+
+_SAY_IT = (
+    " Annotate its first parameter: list[tarry.AsyncJob], in a plain function list[tarry.Job], to be called with all jobs of the call; "
+    "tarry.AsyncJob or tarry.Job if that is meant."
+)
 
 
 def named(names: Sequence[str], what: str) -> str:

@@ -491,6 +491,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler.
 
         One whose first parameter is a ``list`` is called around handlers with ``batch=``, with all jobs of the call; with ``Job | list[Job]`` around both.
+        Without an annotation it is given one job, and a worker with such handlers warns of it.
         """
         chain([layer])
         self.registered.middleware.append(layer)

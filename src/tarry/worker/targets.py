@@ -134,7 +134,7 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
         else:
             call = _failing_when_overrun(call, timeout_text(target.name, target.timeout_s), overruns)
     many = target.batching is not None
-    chain = [layer for layer in _layers_of_kind(target) if _is_given(layer)[many]]
+    chain = [layer for layer in _layers_of_kind(target) if many in (_takes(layer) or {False})]
     if not chain:
         return replace(target, call=call)
     if many:
@@ -147,21 +147,19 @@ def with_middleware(target: Target, settle: Settle, overruns: Container[Any] = (
     return replace(target, call=call, settles=True)
 
 
-def skipped_middleware(target: Target) -> list[str]:
-    """The names of middleware for one job that is not called because the function takes many; none where each has one for many."""
-    if target.batching is None:
-        return []
-    given = {layer: _is_given(layer) for layer in _layers_of_kind(target)}
-    for_one = [name_of(layer) for layer, (one, many) in given.items() if one and not many]
-    return for_one if len(for_one) > sum(many and not one for one, many in given.values()) else []
+def skipped_middleware(target: Target) -> dict[str, bool]:
+    """The names of middleware that is not called because the function takes many jobs, and whether an annotation says that it takes one."""
+    layers = _layers_of_kind(target) if target.batching is not None else []
+    return {name_of(layer): bool(kinds) for layer in layers if True not in (kinds := _takes(layer))}
 
 
 def _layers_of_kind(target: Target) -> list[Middleware]:
     return [layer for layer in target.middleware if is_async(layer) is target.is_async]
 
 
-def _is_given(layer: Middleware) -> tuple[bool, bool]:
-    """Whether middleware is given one job, and whether it is given the jobs of a batch: its first annotation says so."""
+def _takes(layer: Middleware) -> frozenset[bool]:
+    """Whether middleware takes the jobs of a batch (``True``), one job (``False``), or either: its first annotation says so. Empty: it does
+    not say, and takes one."""
     try:
         annotation = next(iter(inspect.signature(layer, eval_str=True).parameters.values())).annotation
     except (
@@ -172,10 +170,10 @@ def _is_given(layer: Middleware) -> tuple[bool, bool]:
         AttributeError,
         SyntaxError,
     ):  # names for type checkers only, say
-        return True, False
+        return frozenset()
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    many = [kind for kind in kinds if (get_origin(kind) or kind) in LISTS]
-    return len(many) < len(kinds), bool(many)
+    said = [kind for kind in kinds if kind not in (inspect.Parameter.empty, Any, object)]
+    return frozenset((get_origin(kind) or kind) in LISTS for kind in said)
 
 
 def _wrap_layer(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
