@@ -27,7 +27,7 @@ class Stored:
     flag: int = 0
     """The further flag that names the field: the next free power of two."""
     format: str = ""
-    """What is stored with a further flag: a number, in the letters of ``struct``, or ``text``."""
+    """What is stored with a further flag: a number, in the letters of ``struct``, ``text``, or ``bytes``, which may be long."""
     lua: str = ""
     """What scripts call it that read it."""
     shown: str = ""
@@ -211,5 +211,9 @@ OPTIONS = (
     ),
 )
 
-BY_SCRIPTS = (Stored(field="first", kind="int | None", encode="", decode="", flag=2, format="d", lua="first"),)
-"""What scripts store with a job, behind all that clients give: the moment of the first event that the job stands for."""
+BY_SCRIPTS = (
+    Stored(field="first", kind="int | None", encode="", decode="", flag=2, format="d", lua="first"),
+    Stored(field="steps", kind="bytes", encode="", decode="", flag=4, format="bytes"),
+)
+"""What scripts store with a job, behind all that clients give: the moment of the first event that the job stands for, and the results of its
+steps."""

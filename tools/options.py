@@ -23,6 +23,8 @@ from option_places import IN_CLASS, Place
 from option_table import BY_SCRIPTS, OPTIONS
 
 SOURCE = Path("src/tarry")
+LENGTHS = {"text": "B", "bytes": "I"}
+"""How the length of a field is stored that has one, before it."""
 TYPES, FLAGS = SOURCE / "wire" / "types.py", SOURCE / "lua" / "lib" / "flags.lua"
 
 
@@ -85,16 +87,19 @@ def lua(text: str) -> str:
     """The script with the further flags, and what reads their fields."""
     flags, reads, sizes, free = "", "", [], 1
     for how in (*(one.stored for one in OPTIONS if one.stored and one.stored.flag), *BY_SCRIPTS):
-        name, format = f"HAS_{how.field.upper()}", "B" if how.format == "text" else how.format
+        length = LENGTHS.get(how.format, "")
+        name, format = f"HAS_{how.field.upper()}", length or how.format
         read = f"field(further, {name}, '<{format}', {calcsize('<' + format)})"
         flags += f"local {name} = {how.flag}  -- {how.format}\n"
-        if how.format == "text":
+        if length:
             reads += f"    local length = {read} or 0\n    at = at + length\n"
         else:
             reads += f"    {how.lua and how.lua + ' = '}{read}\n"
-        sizes.append(f"{how.flag}:{0 if how.format == 'text' else calcsize('<' + format)}")
+        sizes.append(f"{how.flag}:{length or calcsize('<' + format)}")
         free = max(free, 2 * how.flag)
-    flags += f"local FIELDS = '{' '.join(sizes)}'  -- flag and size of each, in order; 0: text behind its length\n"
+    flags += (
+        f"local FIELDS = '{' '.join(sizes)}'  -- flag and size of each, in order; B, I: of its length, which is first\n"
+    )
     flags += f"local FREE = {free}  -- this further flag, and higher ones, are nobody's\n"
     for what, lines in (("flags", flags), ("fields", reads)):
         text = re.sub(rf"(?s)(-- {what}, by tools/options.py:\n).*?( *-- end of the {what}\n)", rf"\1{lines}\2", text)

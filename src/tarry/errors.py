@@ -8,6 +8,7 @@ details and the CLI's JSON carry:
     ├── JobExists                       another job has the id, dead ones included
     ├── UnknownTopic                    a program shows or empties a topic in which nothing ever was
     ├── StaleReceipt                    the reservation is no longer yours
+    ├── StepNotKept                     a step of a job has run, and its result cannot be kept
     ├── BodyError                       a body does not decode as the topic's type
     ├── NoResult                        a job has no result to return: it is not finished, dead, unknown, or the result was not kept
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
@@ -83,6 +84,19 @@ class StaleReceipt(TarryError):
         self.attempt = attempt
         #: of each job that the call refused, id → reason; a ``…_many`` call has settled the others
         self.reasons: Mapping[str, str] = {id: reason} if id else {}
+
+
+class StepNotKept(TarryError):
+    """The function of a step has run, and its result cannot be kept: it is no JSON, or the steps of the job have more than 64 KB. A retry
+    would run it again, so a worker sets the job aside as dead. Return less, such as the number of a receipt, and kick the job."""
+
+    code = "step_not_kept"
+
+    def __init__(self, message: str = "", *, id: str = "", step: str = "") -> None:
+        super().__init__(message or self.__doc__)
+        self.id = id
+        #: the name of the step
+        self.step = step
 
 
 class BodyError(TarryError):

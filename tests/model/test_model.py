@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from model.topic_model import KEEP, Job, Topic
 from tarry import BadInput, JobExists, NewJob, Reservation, StaleReceipt
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs import add, settle
+from tarry.verbs.jobs import add, settle, steps
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.records import pack_fault
 
@@ -155,6 +155,7 @@ class Game(RuleBasedStateMachine):
         for job in jobs:
             known = self.believed.jobs[job.id]
             assert (job.receipt, job.attempt, job.body) == (known.receipt, known.attempt, known.body)
+            assert job.steps == known.steps
             assert job.receipt > self.seen
             assert job.lateness >= timedelta(0)
         if jobs:
@@ -211,6 +212,23 @@ class Game(RuleBasedStateMachine):
                 self.believed.refused += fault is not None
                 if verb == "finish" and fault is None:
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), names=st.lists(st.sampled_from(["charge", "测"]), min_size=1, max_size=3), calls=CALLS)
+    def keep_steps(self, data: Any, names: list[str], calls: str) -> None:
+        job = data.draw(st.sampled_from(self.held[-3:]) | st.sampled_from(self.held))
+        for name in names:
+            result = next(self.bodies)
+            call = steps.keep_step(self.topic.verbs.keys, job, name, b"%d" % result)
+            for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
+                expected = self.believed.keep_step(job.id, job.receipt, again, name, result)
+                told: str | int
+                try:
+                    told = int(self.client.engine.run(call.as_replay() if again else call))
+                except StaleReceipt as refusal:
+                    told = refusal.reason
+                    self.believed.refused += 1
+                assert told == expected
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), wait=WAITS, calls=CALLS, fault=st.sampled_from(["", pack_fault("", "nobody knows it")]))
@@ -326,11 +344,11 @@ class Game(RuleBasedStateMachine):
         if not hasattr(self, "client"):
             return
         believed = {
-            id: (self.believed.state(id), job.at, job.attempt, job.body, job.priority)
+            id: (self.believed.state(id), job.at, job.attempt, job.body, job.priority, job.steps)
             for id, job in self.believed.jobs.items()
         }
         listed = self.topic.list(limit=1000)
-        real = {job.id: (job.state, job._since, job.attempts, job.body, job.priority) for job in listed}
+        real = {job.id: (job.state, job._since, job.attempts, job.body, job.priority, job.steps) for job in listed}
         assert real == believed
         stats = self.topic.stats()
         assert stats.added == self.believed.added

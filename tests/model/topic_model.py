@@ -67,6 +67,7 @@ class Job:
     first: int = 0  # when the first of the adds came that no handler has had
     created: int = 0
     changed: bool = False  # since the last hand-out
+    steps: dict[str, int] = field(default_factory=dict)  # of this body
 
 
 @dataclass
@@ -113,6 +114,7 @@ class Topic:
         if old is not None and if_exists == "update" and state != "dead":
             old.first = self.window_begins(id, old)
             old.changed = old.receipt is not None
+            old.steps = {}
             old.body, old.own_limit = new.body, new.own_limit
             old.own_ttr, old.priority = new.own_ttr or old.own_ttr, new.priority or old.priority
             return False, state
@@ -217,6 +219,18 @@ class Topic:
             job.place, job.at = ("dead", self.now) if counts and self.fails(job) else ("due", self.now + wait)
             job.attempt -= not counts
         return None
+
+    def keep_step(self, id: str, receipt: int, again: bool, name: str, result: int) -> str | int:
+        """The result that the step has, or why the receipt does not hold. Steps end with their body."""
+        job = self.jobs.get(id)
+        fault = self.fault(job, receipt, again)
+        if job is None or job.receipt is None or fault is not None:
+            return (
+                "gone"
+                if fault == "replay" and (job is None or job.receipt is None)
+                else {"replay": "released"}.get(str(fault), str(fault))
+            )
+        return result if job.changed else job.steps.setdefault(name, result)
 
     def of_holder(self, holder: str) -> list[Job]:
         """What one process has in its hands, in the order in which it was handed out or touched."""

@@ -113,9 +113,9 @@ class BlockingAdapter(OnBlockingClient):
     async def run(self, operation: Any) -> Any:
         return self.client.engine.run(operation)
 
-    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> Any:
         """A verb of the job itself."""
-        getattr(job, verb)(*given, **named)
+        return getattr(job, verb)(*given, **named)
 
     @asynccontextmanager
     async def inside(self, job: Any) -> AsyncIterator[Any]:
@@ -170,9 +170,9 @@ class AwaitedAdapter(OnAwaitedClient):
     async def run(self, operation: Any) -> Any:
         return await self.client.engine.run(operation)
 
-    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> Any:
         """A verb of the job itself."""
-        await getattr(job, verb)(*given, **named)
+        return await getattr(job, verb)(*given, **named)
 
     @asynccontextmanager
     async def inside(self, job: Any) -> AsyncIterator[Any]:

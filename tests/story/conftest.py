@@ -42,6 +42,7 @@ OVER_HTTP = (
     "test_results",
     "test_dead_groups",
     "test_priorities",
+    "test_steps",
 )
 """What crosses a service and comes back as something else: bodies, moments, receipts, refusals, rulings, repeated requests. The
 rest of the story is told by scripts and verbs, which are the same behind a service; that it has every verb is in

@@ -21,6 +21,7 @@ CASES: list[Case] = [
     *table.cases_of_settled(),
     *table.cases_by_id(),
     *table.cases_of_updates(),
+    *table.cases_of_steps(),
     *table.cases_beside(),
     *table.cases_of_locks(),
     *table.cases_in_situations(),

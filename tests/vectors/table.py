@@ -48,12 +48,14 @@ def value(
     max_attempts: int | None = None,
     max_lateness: int | None = None,
     first: int | None = None,
+    steps: str | None = None,
     headers: str | None = None,
 ) -> str:
     """A record without its moment: flags, then what they name in their order."""
     flags, fields = 8 + 2 * priority, nonce.encode("latin-1")
-    if max_lateness is not None or first is not None:
-        further = (max_lateness is not None) + 2 * (first is not None)
+    given = [max_lateness is not None, first is not None, steps is not None]
+    if any(given):
+        further = sum(is_given << at for at, is_given in enumerate(given))
     if further is not None:
         flags, fields = flags + 128, fields + struct.pack("<H", further)
     if ttr_ms is not None:
@@ -64,6 +66,8 @@ def value(
         fields += struct.pack("<d", max_lateness)
     if first is not None:
         fields += struct.pack("<d", first)
+    if steps is not None:
+        fields += struct.pack("<I", len(steps)) + steps.encode("latin-1")
     if headers is not None:
         flags, fields = flags + 16, fields + struct.pack("<H", len(headers)) + headers.encode("latin-1")
     return chr(flags) + fields.decode("latin-1") + body
@@ -475,6 +479,59 @@ def cases_by_id() -> list[Case]:
         Case("a job gets a moment beyond the year 9999", [add("a")], reschedule("a", due=BEYOND)),
         Case("no job gets another due time", [], reschedule()),
         Case("retries of the past are forgotten", [add(*"ab"), pop(2), release("a", due=SECOND), release("b", due=HOUR)], reschedule("b", at=5 * SECOND)),
+    ]  # fmt: skip
+
+
+def keep_step(*names: str, ids: str = "a", result: str = '"ch_17"', replay: int = 0, at: int = SECOND) -> Step:
+    items = (one for id in ids for name in names for one in (id, NOW, name, result))
+    return step("topic/keep_step", replay, *items, at=at)
+
+
+def cases_of_steps() -> list[Case]:
+    """Of jobs whose handlers keep steps, in the scripts that read or write the record."""
+    full = value('"old"', nonce="other.", ttr_ms=5000, max_attempts=3, max_lateness=HOUR, headers="{}", priority=2)
+    plain = [add("a"), pop()]
+    kept = [*plain, keep_step("charge", at=9)]
+    rich = [add("a", stored=full), pop()]
+    steps = "\x06charge" + struct.pack("<I", 2).decode("latin-1") + "17"
+    cut = [add("a", stored=value(steps=steps[:9])), pop()]
+    update_of_all = add("a", due=HOUR, mark="u", stored=value('"new"'), at=SECOND)
+    cases = [
+        Case(f"steps of two jobs, one of {what}", before, keep_step("charge", ids="ab", at=2 * SECOND)) for what, before in REFUSED.items()
+    ]  # fmt: skip
+    return [
+        *cases,
+        Case("no step", [], keep_step()),
+        Case("a step of a job that is not there", [], keep_step("charge")),
+        Case("a job keeps its first step", plain, keep_step("charge")),
+        Case("a job keeps a second step", kept, keep_step("mail", result="null")),
+        Case("a job keeps two steps at once", plain, keep_step("charge", "mail")),
+        Case("a step has a result already", kept, keep_step("charge", result='"other"')),
+        Case("a step is kept again", kept, keep_step("charge", replay=1)),
+        Case("a step is kept again after the TTR", [add("a"), pop(ttr=SECOND), keep_step("charge", at=9)], keep_step("charge", replay=1, at=2 * SECOND)),
+        Case("a step is kept again after a release", [*kept, release("a", due=HOUR)], keep_step("charge", replay=1, at=2 * SECOND)),
+        Case("a job with fields of its own keeps a step", rich, keep_step("charge")),
+        Case("a job with fields of its own keeps a second step", [*rich, keep_step("charge", at=9)], keep_step("mail")),
+        Case("a job without a nonce keeps a step", [add("a", stored="\x00tea"), pop()], keep_step("charge")),
+        Case("a job of plain bytes keeps a step", [add("a", stored="\x09" + NONCE + "tea"), pop()], keep_step("charge")),
+        Case("a job in a window keeps a step", [add("a", stored=value(first=NOW - HOUR)), pop()], keep_step("charge")),
+        Case("a job that was updated meanwhile keeps no step", [*kept, update(at=10)], keep_step("mail")),
+        Case("a step that is too large is not kept", plain, keep_step("charge", result="x" * 65_526)),
+        Case("a job whose steps are cut keeps a step", cut, keep_step("charge")),
+        Case("a job without a record keeps no step", [*plain, raw("DEL", "jobs")], keep_step("charge")),
+        Case("a job whose head is cut keeps no step", [*plain, raw("HSET", "jobs", "a", "1234567\x80")], keep_step("charge")),
+        Case("a job of a newer version keeps no step", [*plain, raw("HSET", "jobs", "a", "1234567" + value(further=64))], keep_step("charge")),
+        Case("a job whose steps have no end keeps no step", [*plain, raw("HSET", "jobs", "a", "1234567" + value(steps=steps)[:-9])], keep_step("charge")),
+        Case("a job with steps is popped again", [*kept, release("a")], pop(at=2 * SECOND)),
+        Case("a job with steps is popped by its id", [*kept, release("a")], step("topic/pop_by_id", "a", "ready", 0, "w", at=2 * SECOND)),
+        Case("a job whose steps have no end is popped", [add("a", stored=value(steps=steps)[:-9])], pop()),
+        Case("a job with steps is finished", kept, finish("a")),
+        Case("a job with steps is finished in a topic that keeps it", [KEEPS, *kept], finish("a", result="j7")),
+        Case("a job with steps gets headers", kept, step("topic/set_headers", "a", NOW, "{}", 3, at=SECOND)),
+        Case("a job with steps is updated", [*rich, keep_step("charge", at=9), release("a", due=HOUR, at=10)], update_of_all),
+        Case("a job with steps is replaced in its window", [*kept, release("a", due=HOUR, counted=2, at=10)], add("a", due=HOUR, mark=f"l{HOUR} ", stored=value(nonce="second"), at=SECOND)),
+        Case("a job with steps is kicked", [*kept, bury("a")], kick("a")),
+        Case("a job with steps is checked", kept, step("topic/check", "jobs", 0, 10)),
     ]  # fmt: skip
 
 

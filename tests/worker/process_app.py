@@ -76,6 +76,11 @@ def close(job: tarry.Job[Order]) -> Any:  # noqa: C901  # one act after the othe
                 pass
 
             raise Local("of nobody")
+        case "steps":
+            job.step("charge", lambda: note(order.diary, "charged"))
+            if job.attempt == 1:
+                raise tarry.Retry("no mail server", after=0)
+            job.step("mail", lambda: note(order.diary, "mailed"))
         case "snooze":
             raise tarry.Snooze("1h", "not yet")
         case "bury":

@@ -1,13 +1,15 @@
 """A worker process for the tests: ``python worker_process.py URL NAMESPACE DIARY TTR GRACE MODE``.
 
-What it does goes into the journal, a line each: ``ready``, ``taken ID ATTEMPT``, ``closed ID``, ``left``.
-Mode ``quick`` closes at once; ``slow`` takes a tenth of a second; ``stuck`` never ends.
+What it does goes into the journal, a line each: ``ready``, ``taken ID ATTEMPT``, ``step NAME``, ``closed ID``, ``left``.
+Mode ``quick`` closes at once; ``slow`` takes a tenth of a second; ``stuck`` never ends. ``steps`` keeps steps, and each of the first two
+attempts is killed: behind a step, and in the middle of one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from typing import Any
 
@@ -15,7 +17,7 @@ from tarry import AsyncClient, AsyncJob
 from tarry.worker import Worker
 
 HOURS = 36_000.0
-TAKES_S = {"quick": 0.0, "slow": 0.1, "stuck": HOURS}
+TAKES_S = {"quick": 0.0, "slow": 0.1, "stuck": HOURS, "steps": 0.0}
 
 
 def main(url: str, namespace: str, journal: str, ttr: str, grace: str, mode: str) -> None:
@@ -31,7 +33,22 @@ def main(url: str, namespace: str, journal: str, ttr: str, grace: str, mode: str
         async def close(job: AsyncJob[Any]) -> None:
             note(f"taken {job.id} {job.attempt}")
             await asyncio.sleep(TAKES_S[mode])
+            if mode == "steps":
+                await keep_steps(job)
             note(f"closed {job.id}")
+
+        async def keep_steps(job: AsyncJob[Any]) -> None:
+            def work(name: str) -> str:
+                note(f"step {name}")
+                if (job.attempt, name) == (2, "mail"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return f"{name} of attempt {job.attempt}"
+
+            charged = await job.step("charge", lambda: work("charge"))
+            if job.attempt == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            mailed = await job.step("mail", lambda: work("mail"))
+            note(f"{charged}, {mailed}")
 
         note("ready")
         await worker.run()

@@ -30,6 +30,9 @@ WAS: Schema[State] = field_schema("Was", "was", State, "The state that the job w
 WERE_MANY: Schema[list[State | None]] = field_schema(
     "WereMany", "was", list[State | None], "The states that the jobs were in, ``null`` for unknown ids."
 )
+STEP: Schema[Raw] = field_schema(
+    "Step", "result", Raw, "What the step has kept: of a name that had a result, that one."
+)
 COUNT: Schema[int] = field_schema("Count", "count", int, "How many.")
 
 
@@ -53,6 +56,8 @@ class JobFields(Carried, kw_only=True):
     """A job's record with the moment when it was added."""
 
     created: Moment | None = None
+    steps: dict[str, AnyJson] = field(default_factory=dict)
+    """The results of its steps that are kept, by their names, in their order."""
 
 
 class PoppedJob(JobFields, kw_only=True):
@@ -139,6 +144,7 @@ def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:
     fields = carried_fields(job)
     with suppress(BodyError):
         fields["created"] = job.created
+        fields["steps"] = {name: Raw(result) for name, result in job.kept_steps.items()}
     return fields
 
 
@@ -179,7 +185,10 @@ def popped_parts(job: PoppedJob) -> tuple[Popped, list[PoppedFields]]:
 
 def _contents_of(job: JobFields, ttr_ms: float | None = None, max_attempts: int | None = None) -> contents.Record:
     """The job's fields; nothing, where the service could not read it."""
-    return b"" if job.created is None else carried_contents(job, moment_us(job.created), ttr_ms or 0, max_attempts or 0)
+    if job.created is None:
+        return b""
+    found = carried_contents(job, moment_us(job.created), ttr_ms or 0, max_attempts or 0)
+    return found._replace(steps={name: bytes(result) for name, result in job.steps.items()}) if job.steps else found
 
 
 def carried_contents(

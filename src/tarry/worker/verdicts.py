@@ -5,6 +5,7 @@
     raise Pause("30s")          back to its place, uncounted, and nothing of the topic is handed out for 30 seconds
     raise Bury("no such user")  set aside, dead, with the reason
     raise Failed({job: error})  of a handler with ``batch=``: these jobs failed, the others are done
+    a StepNotKept of the job    set aside, dead: a step has run in vain, and would run again
     any other exception         again after a back-off; dead after the last attempt
 
 A group of exceptions, as ``asyncio.TaskGroup`` raises it, means what is in it if that is one of these alone; else it is any other exception.
@@ -26,7 +27,7 @@ from typing import Any, Never
 
 from msgspec import UNSET, UnsetType
 
-from tarry.errors import BadInput, BodyError
+from tarry.errors import BadInput, BodyError, StepNotKept
 from tarry.values.durations import Duration, duration_us
 from tarry.values.other_words import OF_BACK_OFF, OF_RETRY, hide_others, refuse_others
 from tarry.verbs.jobs import settle
@@ -268,6 +269,8 @@ def decide(
         return Verdict(None, True, fault.reason or "buried by its handler", text_of(fault.__cause__))
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
+    if isinstance(fault, StepNotKept) and fault.id == job.id:
+        return Verdict(None, True, _one_line(fault), _traceback(fault))
     if isinstance(fault, Pause):
         return Verdict(0, False, _one_line(fault), pause_us=fault.duration_us)
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:

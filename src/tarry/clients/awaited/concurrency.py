@@ -44,6 +44,12 @@ async def completed(answer: Any) -> None:
         await answer
 
 
+async def called(function: Callable[[], Any]) -> Any:
+    """Calls a function of the user, and awaits what it returns if it is awaitable."""
+    result = function()
+    return await result if inspect.isawaitable(result) else result
+
+
 async def gather(operations: Iterable[Awaitable[T]]) -> list[T]:
     """Performs operations at the same time."""
     return list(await asyncio.gather(*operations))

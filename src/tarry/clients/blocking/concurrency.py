@@ -26,6 +26,8 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tarry.errors import BadInput
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 V = TypeVar("V")
@@ -58,6 +60,16 @@ def to_thread(function: Callable[..., T], *args: Any) -> T:
 
 def completed(answer: object) -> None:
     """A function of the user has returned: it is done."""
+
+
+def called(function: Callable[[], Any]) -> Any:
+    """Calls a function of the user. Raises ``BadInput`` if it returns work that nobody has done."""
+    result = function()
+    if hasattr(result, "__await__"):
+        if hasattr(result, "close"):  # a coroutine: nobody will await it
+            result.close()
+        raise BadInput("step: its function is async, and the job is a plain function's; make the handler an async def.")
+    return result
 
 
 def gather(answers: Iterable[T]) -> list[T]:

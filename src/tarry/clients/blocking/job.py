@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
 
+from tarry.clients.blocking.concurrency import called
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import HidesOtherWords, OtherWord, hide_others, refuse_other_with, refuse_others
@@ -90,3 +92,21 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         if others:
             refuse_others(Job.touch, self, {}, others)
         self._topic.touch(self, ttr=ttr)
+
+    def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
+        """Calls the function, and keeps its result with the job under this name. When the job runs again, after a failure, a
+        release, the end of its TTR or a kick, the function is not called: its kept result is returned, as ``type``.
+
+        The function has no arguments, and may be async where the job is awaited. Its result is JSON; all of a job have at most 64 KB. The first
+        run returns the same as later ones: what JSON made of it. A function that raises keeps nothing. If the process dies before the result
+        is kept, the next run calls the function again.
+
+        Raises ``BadInput`` before the function is called, ``StaleReceipt`` when the job is another consumer's by now, ``StepNotKept`` for a
+        result that cannot be kept, ``Unavailable`` when the server does not answer.
+        """
+        steps = job_verbs.steps
+        kept = steps.find_step(self, name, function)
+        if kept is None:
+            result = steps.encode_step(self, name, called(function))
+            kept = self.kept_steps[name] = self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+        return steps.decode_step(self, name, kept, type)

@@ -177,6 +177,7 @@ class ProblemFields(TypedDict, total=False):
     reason: str
     attempt: int | None
     reasons: dict[str, str]
+    step: str
     lateness_ms: float
 
 
@@ -226,7 +227,7 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     if kind is None:
         return BadInput(detail) if 400 <= status < 500 else Unavailable(detail)
     found = kind(detail)
-    for name in ("id", "state", "done", "reason", "attempt"):
+    for name in ("id", "state", "done", "reason", "attempt", "step"):
         if name in problem and hasattr(found, name):
             setattr(found, name, problem[name])
     if isinstance(found, errors.FallenBehind) and "lateness_ms" in problem:

@@ -6,8 +6,9 @@ local FURTHER = 128       -- 16 more flags, after the nonce:
 -- flags, by tools/options.py:
 local HAS_MAX_LATENESS_US = 1  -- d
 local HAS_FIRST = 2  -- d
-local FIELDS = '1:8 2:8'  -- flag and size of each, in order; 0: text behind its length
-local FREE = 4  -- this further flag, and higher ones, are nobody's
+local HAS_STEPS = 4  -- bytes
+local FIELDS = '1:8 2:8 4:I'  -- flag and size of each, in order; B, I: of its length, which is first
+local FREE = 8  -- this further flag, and higher ones, are nobody's
 -- end of the flags
 
 -- The priority in the flags of a job (lib/priorities.lua).
@@ -38,6 +39,8 @@ local function read_head(value)
     -- fields, by tools/options.py:
     max_lateness = field(further, HAS_MAX_LATENESS_US, '<d', 8)
     first = field(further, HAS_FIRST, '<d', 8)
+    local length = field(further, HAS_STEPS, '<I', 4) or 0
+    at = at + length
     -- end of the fields
   end
   local length_at = at

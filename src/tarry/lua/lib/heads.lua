@@ -7,9 +7,9 @@ local function fields_of(value)
   if flags % (2 * HAS_NONCE) >= HAS_NONCE then at = at + NONCE_SIZE end
   if flags % (2 * HAS_TTR) >= HAS_TTR then at = at + 4 end
   if flags % (2 * HAS_ATTEMPTS) >= HAS_ATTEMPTS then at = at + 4 end
-  for flag, size in string.gmatch(FIELDS, '(%d+):(%d+)') do
+  for flag, size in string.gmatch(FIELDS, '(%d+):(%w+)') do
     if further % (2 * flag) >= tonumber(flag) then
-      if size == '0' then size = 1 + string.byte(value, at + 1) end
+      if not tonumber(size) then size = struct.size(size) + struct.unpack('<' .. size, value, at + 1) end
       found[tonumber(flag)], at = string.sub(value, at + 1, at + size), at + size
     end
   end
@@ -31,11 +31,11 @@ local function pack_job(created, flags, priority, nonce, fields, ttr, max_attemp
     .. text .. (headers ~= '' and struct.pack('<H', #headers) .. headers or '') .. body
 end
 
--- A new job's `value` with the moment of its first event.
-local function with_first(value, first)
+-- The record `value` with this further field.
+local function with_field(value, flag, field)
   local flags, _, ttr, max_attempts, _, _, from, to = read_head(value)
   local nonce, fields = nonce_of(value), fields_of(value)
-  fields[HAS_FIRST] = struct.pack('<d', first)
+  fields[flag] = field
   if nonce == NO_NONCE then nonce = '' end
   local headers, body = string.sub(value, from + 1, to), string.sub(value, to + 1)
   return pack_job(string.sub(value, 1, FLAGS_AT - 1), flags, priority_of(flags), nonce, fields, ttr, max_attempts, headers, body)

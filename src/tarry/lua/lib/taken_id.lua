@@ -35,7 +35,7 @@ local function handle_taken(id, mark_and_due, value, index)
 -- include run heads latest
       local first = window_begins(id, old)
       at = math.min(at, first + latest)
-      if first < now then record = with_first(record, first) end
+      if first < now then record = with_field(record, HAS_FIRST, struct.pack('<d', first)) end
     end
     redis.call('ZREM', due, id)
     note_capacity(redis.call('ZREM', reserved, id))

@@ -1,5 +1,5 @@
--- A job that exists is updated: what the new one has is changed, what it lacks stays, and so does the due time. A consumer that has the
--- job goes on with the old body. When that run ends, by whichever verb, the job is there with the new one, and is handed out again.
+-- A job that exists is updated: what the new one has is changed, what it lacks stays, and so does the due time. Its steps go with the body
+-- that they were of. A consumer that has the job goes on with the old body. When that run ends, by whichever verb, the job is there with the new one, and is handed out again.
 
 -- The nonce of a job that an update has changed: so a repeated update finds whether it changed the job, or added it.
 local function nonce_after(update)
@@ -17,6 +17,7 @@ local function updated(old, new, first)
   if old_flags and is_known(further) and old_to <= #old then
     created = string.sub(old, 1, FLAGS_AT - 1)
     for flag, field in pairs(fields_of(old)) do fields[flag] = fields[flag] or field end
+    fields[HAS_STEPS] = nil
     if ttr == 0 then ttr = old_ttr end
     if max_attempts == 0 then max_attempts = old_max_attempts end
     if headers == '' then headers = string.sub(old, old_from + 1, old_to) end

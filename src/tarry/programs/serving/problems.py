@@ -179,6 +179,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.BadInput: 400,
     errors.JobExists: 409,
     errors.StaleReceipt: 409,
+    errors.StepNotKept: 422,
     errors.UnknownTopic: 404,
     errors.BodyError: 422,
     errors.Unavailable: 503,
@@ -187,7 +188,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.NotAcquired: 409,
     errors.FallenBehind: 409,
 }
-CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "reasons")
+CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "reasons", "step")
 """Attributes of errors that become fields of the problem."""
 
 
@@ -205,6 +206,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     attempt: int | None = None
     reasons: Mapping[str, str] = {}
+    step: str = ""
     lateness_ms: float = 0
 
 

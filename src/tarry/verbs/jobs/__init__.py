@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs import pop as pop
     from tarry.verbs.jobs import settings as settings
     from tarry.verbs.jobs import settle as settle
+    from tarry.verbs.jobs import steps as steps
     from tarry.verbs.jobs import throughput as throughput
     from tarry.verbs.jobs import views as views
 else:  # a type checker refuses unknown names
-    _LAZY = frozenset("by_id durability holders merge pop settings settle throughput views".split())
+    _LAZY = frozenset("by_id durability holders merge pop settings settle steps throughput views".split())
 
     def __getattr__(name: str) -> object:
         if name in _LAZY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ class JobContents(NamedTuple):
     priority: int = 0
     first: int | None = None
     """The moment of the first event that the job stands for (lua/lib/latest.lua); ``None`` if it is this one."""
+    steps: bytes | Mapping[str, bytes] = b""
+    """The results of its steps, as they are stored, or by their names."""
 
     @property
     def given_max_attempts(self) -> int | UnsetType | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -86,9 +86,9 @@ class Added(Struct, frozen=True):
 class StoredJob(Generic[T], metaclass=HidesOtherWords):
     """The common fields of popped jobs and of the results of ``get`` and ``list``."""
 
-    _for_modules: ClassVar[tuple[str, ...]] = ("encoded", "head")
+    _for_modules: ClassVar[tuple[str, ...]] = ("encoded", "head", "kept_steps")
 
-    __slots__ = ("_codec", "_parsed_head", "_value", "id", "topic")
+    __slots__ = ("_codec", "_kept_steps", "_parsed_head", "_value", "id", "topic")
 
     def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: contents.Record) -> None:
         self.topic = topic
@@ -96,6 +96,7 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
         self._codec = codec
         self._value = value
         self._parsed_head: contents.JobContents | None = None
+        self._kept_steps: dict[str, bytes] | None = None
 
     @property
     def head(self) -> contents.JobContents:
@@ -134,6 +135,18 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
         """When it was added, by the server's clock."""
         return as_datetime(self.head.created)
 
+    @property
+    def steps(self) -> dict[str, Any]:
+        """The results of its steps that are kept, by their names, the first one first."""
+        return {name: msgspec.json.decode(result) for name, result in self.kept_steps.items()}
+
+    @property
+    def kept_steps(self) -> dict[str, bytes]:
+        """The same as JSON."""
+        if self._kept_steps is None:
+            self._kept_steps = records.unpack_steps(self.head.steps)
+        return self._kept_steps
+
 
 PoppedFields = tuple[bytes, contents.Record, int, int, int]
 """id, record, attempt, due, TTR in µs."""
@@ -160,6 +173,10 @@ class BaseJob(StoredJob[T]):
         self.receipt = receipt
         self.settled = self._entered = self.lost = False
         self.popped_us = now
+
+    def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
+        """Keeps the result of a function with the job, and answers it when the job runs again. Of an ``AsyncJob`` it is awaited."""
+        raise NotImplementedError
 
     @property
     def parts(self) -> JobParts:

@@ -7,9 +7,9 @@
 
 Of a job's fields between the flags and the body each is there only if a flag says so, so the record of a plain job is its body and 8
 bytes, with an id of one's own 14. Two bits of the flags are the priority, from 0 to 3. Each of the 16 further flags that is not free names one of
-the further fields, which are in the order of their flags, first behind the others: a number, or text with its length in a byte.
+the further fields, which are in the order of their flags, those of scripts behind the others: a number, or bytes behind their length.
 The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
-stands for (lua/lib/latest.lua); only scripts use it. The flag of a run: the attempt is the last one, and
+stands for (lua/lib/latest.lua); only scripts use it. Steps are names and results (lua/lib/steps.lua). The flag of a run: the attempt is the last one, and
 its consumer has not confirmed it yet. The sign of the first failure: the job was changed since the hand-out (lua/lib/update.lua).
 Little endian, no padding; the script writes created. lua/lib/job.lua and lua/lib/flags.lua read the same format. A job with a
 flag that a version does not know is set aside by it.
@@ -86,17 +86,26 @@ class _Text:
         return record[at + 1 : end].decode("utf-8", "replace"), end
 
 
+class _Bytes:
+    """A field of bytes, behind their length."""
+
+    def read(self, record: bytes, at: int) -> tuple[bytes, int]:
+        (size,) = _I.unpack_from(record, at)
+        begin = at + _I.size
+        return record[begin : begin + size], begin + size
+
+
 class _FurtherField(NamedTuple):
     """A field of ``JobContents`` that a further flag names; ``None`` if it is not there."""
 
     name: str
     flag: int
-    kind: _Number | _Text
+    kind: _Number | _Text | _Bytes
 
 
 _FURTHER_FIELDS = (_FurtherField("max_lateness_us", 1, _Number("<d")),)
-_READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")))
-"""The last is written by scripts only, behind the others."""
+_READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")), _FurtherField("steps", 4, _Bytes()))
+"""The last two are written by scripts only, behind the others."""
 _KNOWN_FLAGS = sum(one.flag for one in _READ)
 _NO_FURTHER_FIELD = (None,) * len(_FURTHER_FIELDS)
 _NO_MORE: dict[str, Any] = {}
@@ -183,6 +192,23 @@ def unpack_headers(packed: bytes | dict[str, str] | None) -> dict[str, str]:
         return _HEADERS.decode(packed) if packed else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BodyError(_NO_HEADERS) from None
+
+
+def unpack_steps(packed: bytes | Mapping[str, bytes]) -> dict[str, bytes]:
+    """The steps by their names, in the order in which they were kept; each result is JSON. Damaged ones are left out."""
+    if isinstance(packed, Mapping):
+        return dict(packed)
+    found: dict[str, bytes] = {}
+    at = 0
+    while at < len(packed):
+        begin = at + 1 + packed[at]
+        if begin + _I.size > len(packed):
+            break
+        (size,) = _I.unpack_from(packed, begin)
+        name, result = packed[at + 1 : begin], packed[begin + _I.size : begin + _I.size + size]
+        found[name.decode("utf-8", "replace")] = result
+        at = begin + _I.size + size
+    return found
 
 
 def unpack_head(value: Record) -> JobContents:

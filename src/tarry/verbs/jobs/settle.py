@@ -25,7 +25,7 @@ from msgspec import UNSET, UnsetType
 from tarry.core.patience import exponential_delay
 from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, split_items
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, StaleReceipt
+from tarry.errors import BadInput, StaleReceipt, StepNotKept
 from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
 from tarry.values.keys import (
@@ -89,7 +89,7 @@ class SettleVerb(Generic[P]):
         def decode(reply: Reply) -> list[Outcome]:
             if isinstance(reply, int):  # all receipts hold
                 return [None] * len(items)
-            return [_outcome(item[0], answer, self.done) for item, answer in zip(items, reply, strict=True)]
+            return [refusal_of(item[0], answer, self.done) for item, answer in zip(items, reply, strict=True)]
 
         flat = [arg for item in items for arg in item]
         return ScriptCall(self.script, self.script.keys_for(keys), (FIRST_TIME,), decode, items=flat)
@@ -160,10 +160,13 @@ BURY = SettleVerb(
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
-    """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt."""
+    """The end of ``with job:`` as a flow: finish, release with back-off, or release at once without counting the attempt. A job whose step
+    has run in vain is buried: a retry would run it again."""
     settling: Flow[None]
     if fault is None:
         settling = verbs.settle(FINISH, [job])
+    elif isinstance(fault, StepNotKept) and fault.id == job.id:
+        settling = verbs.settle(BURY, [job], reason=one_line(fault))
     elif isinstance(fault, Exception):
         settling = verbs.settle(RELEASE, [job], delay=None, reason=one_line(fault))
     else:
@@ -218,7 +221,7 @@ def fail(keys: TopicKeys, failure: Failure) -> ScriptCall[bool]:
     verb, item = failure.verb, failure.item()
 
     def decode(reply: Reply) -> bool:
-        raise_refusals([_outcome(item[0], reply[0], verb.done)])
+        raise_refusals([refusal_of(item[0], reply[0], verb.done)])
         return reply[0] in _DEAD
 
     return ScriptCall(verb.script, verb.script.keys_for(keys), (FIRST_TIME,), decode, items=item)
@@ -273,7 +276,8 @@ def ttr_us(job: Any, ttr: Duration | None) -> bytes:
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
-def _outcome(id: bytes, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
+def refusal_of(id: bytes, answer: int | bytes, done: tuple[bytes, ...] = ()) -> Outcome:
+    """The refusal that a script has answered for a job, if it is one."""
     if isinstance(answer, int) or answer in done:
         return None
     text = answer.lstrip(b"!").decode()

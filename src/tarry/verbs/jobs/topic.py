@@ -155,6 +155,10 @@ class TopicVerbs(Partitions[T]):
             job.id, lambda part: job_verbs.settle.set_headers(part.keys, job, headers, priority)
         )
 
+    def keep_step(self, job: HasReceipt, name: str, result: bytes) -> Operation[bytes]:
+        """Keeps the result of a step. Returns the one that the step has."""
+        return self._on_partition_of(job.id, lambda part: job_verbs.steps.keep_step(part.keys, job, name, result))
+
     def give_back(self, jobs: Sequence[HasReceipt], due: Sequence[int]) -> Flow[None]:
         """Releases jobs to where they were, as if they had not been handed out, in steps. Those whose receipts do not hold are left."""
         items = job_verbs.settle.items_to_give_back(jobs, due)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tarry.values.durations import as_timedelta
@@ -50,6 +51,13 @@ class Finish(Held):
 
     result: AnyJson | UnsetType = UNSET
     no_result: str | None = None
+
+
+class Step(Held):
+    """``name``: of the step; ``result``: what it has done, any JSON."""
+
+    name: Name
+    result: AnyJson
 
 
 class OneHeld(Held):
@@ -226,6 +234,15 @@ BURY = _endpoints(
     "Sets many jobs aside as dead.",
 )
 ENDPOINTS = {one.verb: one for one in (FINISH, TOUCH, RELEASE, BURY)}
+KEEP_STEP = Endpoint(
+    "POST",
+    "/v1/topics/{topic}/jobs/{id}/step",
+    scopes=CONSUME,
+    body_model=Step,
+    returns=answers.STEP,
+    problem_codes=("stale_receipt", "step_not_kept"),
+    example=Example(Step(_RECEIPT, "charge", msgspec.Raw(b'"ch_17"')), msgspec.Raw(b'"ch_17"'), PATH),
+)
 RELEASE_HOLDER = Endpoint(
     "POST",
     "/v1/topics/{topic}/holders/{holder}/release",

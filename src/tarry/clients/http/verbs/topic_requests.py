@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from msgspec import Raw
+
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask, request_to
 from tarry.clients.http.verbs.request_fields import (
     body_fields,
@@ -27,7 +29,7 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import add, holders, settings, throughput, views
+from tarry.verbs.jobs import add, holders, settings, steps, throughput, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
@@ -159,6 +161,11 @@ class HTTPTopicVerbs(Generic[T]):
         model, groups = endpoints.many.body_model, endpoints.groups_of(jobs, options)
         bodies = [model(jobs=part, **spans_as_text(fields)) for held, fields in groups for part in split(held)]
         return gather_requests([ask(self.request(endpoints.many, body=body)) for body in bodies])
+
+    def keep_step(self, job: HasReceipt, name: str, result: bytes) -> HTTPRequest[bytes]:
+        steps.keep_step(self.context.keys, job, name, result)  # checks the arguments
+        body = settle_endpoints.Step(job.receipt, name, Raw(result))
+        return self.request(settle_endpoints.KEEP_STEP, job.id, body=body).then(bytes)
 
     def release_holder(self, holder: str, counted: bool, limit: int | None = None) -> HTTPRequest[int]:
         holders.encode_holder(holder)

@@ -79,6 +79,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "trace": fold_frames(job.error) if job.error else [],
         "body": body(job),
         "result": _result(job),
+        "steps": _steps(job),
         "headers": headers(job),
         "created": _created(job),
         "actions": actions_for(job.state),
@@ -128,6 +129,14 @@ def _result(job: JobInfo[Any]) -> str:
     except NoResult:
         return ""
     return "" if result is None else msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def _steps(job: JobInfo[Any]) -> dict[str, int]:
+    """The steps that the job has kept, with the sizes of their results."""
+    try:
+        return {name: len(result) for name, result in job.kept_steps.items()}
+    except BodyError:
+        return {}
 
 
 def body(job: JobInfo[Any] | Schedule) -> ShownBody:

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from tarry import Added, AsyncTopic, NewJob
 from tarry.errors import BadInput, BodyError
 from tarry.internal import JSON, RAW, JobOptions, on_behalf_of, perform, server_verbs
@@ -181,6 +183,16 @@ def _settle_routes(endpoints: settle.SettleEndpoints) -> None:
 
 for _endpoints in settle.ENDPOINTS.values():
     _settle_routes(_endpoints)
+
+
+@table.handles(settle.KEEP_STEP)
+async def keep_step(request: ServiceRequest) -> Raw:
+    """Keeps the result of a step with the job, which is answered with the job when it is handed out again. A name keeps its first result,
+    so the call is safe to repeat."""
+    held = settle.OneHeld(request.payload.receipt, request.path["id"])
+    payload, topic = request.payload, request.topic
+    kept: bytes = await perform(topic, server_verbs(topic).keep_step(held, payload.name, bytes(payload.result)))
+    return Raw(kept)
 
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
