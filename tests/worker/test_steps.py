@@ -106,13 +106,19 @@ def test_a_task_finds_its_job(imaginary: TestClient, clock: Clock) -> None:
     assert imaginary.topic("shop").stats().finished == 2
 
 
-def test_a_step_that_ran_in_vain_is_not_repeated(imaginary: TestClient, clock: Clock) -> None:
+@pytest.mark.parametrize("kind", ["plain", "group"])
+def test_a_step_that_ran_in_vain_is_not_repeated(imaginary: TestClient, clock: Clock, kind: str) -> None:
     topic, shop = imaginary.topic("n"), Shop()
     topic.add_many([tarry.NewJob("tea", id=id) for id in "ab"])
 
-    def handle(job: tarry.Job[Any]) -> None:
+    def plain(job: tarry.Job[Any]) -> None:
         job.step("charge", shop.does(job.id, object() if job.id == "a" else 17))
 
+    async def awaited(job: tarry.AsyncJob[Any]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(job.step("charge", shop.does(job.id, object() if job.id == "a" else 17)))
+
+    handle: Any = plain if kind == "plain" else awaited
     run(imaginary, clock, lambda worker: worker.on("n", retry={tarry.StepNotKept: "1s"})(handle))
     assert sorted(shop.done) == ["a", "b"]
     dead = topic.get("a")

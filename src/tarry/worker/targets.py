@@ -28,7 +28,7 @@ from tarry.verbs.jobs.job_values import BaseJob
 from tarry.verbs.jobs.precedence import MAX_LATENESS, decide
 from tarry.worker.handlers import LISTS, Handler
 from tarry.worker.process_functions import ProcessFunction
-from tarry.worker.verdicts import DEFAULT_BACK_OFF, VERDICTS, Bury, Policy, meant
+from tarry.worker.verdicts import DEFAULT_BACK_OFF, SAID, Bury, Policy, meant
 
 if TYPE_CHECKING:
     from tarry.worker.batches import Batching, JobBatch
@@ -226,7 +226,7 @@ def _failing_when_overrun(call: Callable[[Any], Any], text: str, overruns: Conta
         try:
             result = call(job)
         except Exception as fault:
-            if job in overruns and not isinstance(meant(fault), VERDICTS):
+            if job in overruns and not isinstance(meant(fault), SAID):
                 raise TimeoutError(text) from fault
             raise
         if job in overruns and not job.settled:

@@ -144,8 +144,8 @@ PolicyLike = Policy | Duration | type[BaseException] | tuple[type[BaseException]
 DEFAULT_BACK_OFF = BackOff()
 VERDICTS = (Retry, Snooze, Pause, Bury)
 """Exceptions by which a handler decides about its job."""
-SAID = (*VERDICTS, Failed)
-"""Those, and that of a handler with ``batch=``."""
+SAID = (*VERDICTS, Failed, StepNotKept)
+"""Those, that of a handler with ``batch=``, and that of a step that ran in vain: neither a timeout nor a group hides them."""
 _NEVER_RETRIED = (Snooze, Pause, Bury, Failed, JobDied)
 
 
@@ -270,7 +270,7 @@ def decide(
     if isinstance(fault, Snooze):
         return Verdict(fault.delay_us, False, _one_line(fault))
     if isinstance(fault, StepNotKept) and fault.id == job.id:
-        return Verdict(None, True, _one_line(fault), _traceback(fault))
+        return Verdict(None, True, _one_line(fault), text_of(fault))
     if isinstance(fault, Pause):
         return Verdict(0, False, _one_line(fault), pause_us=fault.duration_us)
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:

@@ -237,7 +237,7 @@ def fail_many(keys: TopicKeys, failures: Sequence[Failure], dead: dict[Any, bool
             call = verb.call(keys, [item for _, item in part])
             call.decode = list
             for (job, item), answer in zip(part, (yield call), strict=True):
-                refusals.append(_outcome(item[0], answer, verb.done))
+                refusals.append(refusal_of(item[0], answer, verb.done))
                 if refusals[-1] is None:
                     dead[job] = answer in _DEAD
     raise_refusals(refusals)
