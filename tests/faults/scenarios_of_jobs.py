@@ -140,6 +140,16 @@ def touch_many(scenario: Scenario) -> Iterator[None]:
 
 
 @verb
+def keep_step(scenario: Scenario) -> Iterator[None]:
+    (job,) = held(scenario)
+    yield
+    assert scenario.run("keep_step", job, "charge", b"17") == b"17"
+    info = scenario.at.get(job.id)
+    assert (info.steps, info.body, counts(scenario)) == ({"charge": 17}, "job 0", (0, 0, 1, 0))
+    assert scenario.at.stats().refused == 0
+
+
+@verb
 def set_headers(scenario: Scenario) -> Iterator[None]:
     (job,) = held(scenario)
     yield

@@ -89,6 +89,30 @@ def test_settling_needs_the_receipt(api: Api, clock: Clock) -> None:
     assert api.refused("GET", f"{JOBS}/7") == (404, "unknown_job")
 
 
+def test_a_consumer_of_any_language_keeps_steps(api: Api, clock: Clock) -> None:
+    add(api, id="7")
+    job = pop(api, ttr=30)
+    assert "steps" not in job
+    step = {"receipt": job["receipt"], "name": "charge", "result": {"receipt": "ch_17"}}
+    for again in ({}, {"result": "another"}):
+        assert api.post(f"{JOBS}/7/step", step | again) == {"result": {"receipt": "ch_17"}}
+    clock.advance(31)
+    holder = pop(api)
+    assert holder["steps"] == api.get(f"{JOBS}/7")["steps"] == {"charge": {"receipt": "ch_17"}}
+    assert api.refused("POST", f"{JOBS}/7/step", step) == (409, "stale_receipt")
+    more = {"receipt": holder["receipt"], "name": "mail"}
+    answer = api("POST", f"{JOBS}/7/step", more | {"result": "x" * 70_000})
+    assert (answer.status_code, answer.json()["code"], answer.json()["step"]) == (422, "step_not_kept", "mail")
+    for wrong in (
+        more,
+        more | {"result": 1, "name": ""},
+        more | {"result": 1, "receipt": 0},
+        more | {"result": 1, "x": 1},
+    ):
+        assert api.refused("POST", f"{JOBS}/7/step", wrong) == (400, "bad_input")
+    assert api.post(f"{JOBS}/7/step", more | {"result": None}) == {"result": None}
+
+
 def test_a_release_without_a_delay_backs_off_by_the_attempt(api: Api, clock: Clock) -> None:
     add(api, id="7")
     for _ in range(4):
