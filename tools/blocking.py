@@ -22,7 +22,7 @@ MADE = (
     {
         CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
         for name in (
-            "background_loop base_client client engine finished_jobs flow_runner guarded_queue interfaces job lock_watchdog locks pubsub replica_reads schedules topic zookeeper"
+            "background_loop base_client client ends engine finished_jobs flow_runner guarded_queue interfaces job lock_watchdog locks pubsub replica_reads schedules topic zookeeper"
         ).split()
     }
     | {

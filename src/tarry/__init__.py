@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from tarry.values.version import __version__ as __version__
     from tarry.verbs.jobs.dead_groups import DeadGroups
+    from tarry.verbs.jobs.end_values import End, UnknownEnds
     from tarry.verbs.jobs.job_values import Added, JobInfo, JobPage, Reservation
     from tarry.verbs.jobs.options import NewJob
     from tarry.verbs.jobs.schedule_info import Schedule
@@ -81,6 +82,7 @@ __all__ = [
     "CheckReport",
     "Client",
     "DeadGroups",
+    "End",
     "Failed",
     "Grant",
     "HTTPClient",
@@ -118,6 +120,7 @@ __all__ = [
     "TopicSettings",
     "Unavailable",
     "Unconfirmed",
+    "UnknownEnds",
     "Worker",
     "current_job",
 ]
@@ -137,6 +140,7 @@ _NAMES_BY_MODULE = {
     "errors": "BadInput BodyError JobExists LockLost MissingExtra NoResult NotAcquired NotAllowed ServerUnfit StaleReceipt StepNotKept TarryError Unavailable Unconfirmed",
     "values.version": "__version__",
     "verbs.jobs.dead_groups": "DeadGroups",
+    "verbs.jobs.end_values": "End UnknownEnds",
     "verbs.jobs.job_values": "Added JobInfo JobPage Reservation",
     "verbs.jobs.options": "NewJob",
     "verbs.jobs.schedule_info": "Schedule",

@@ -10,6 +10,7 @@ details and the CLI's JSON carry:
     ├── StaleReceipt                    the reservation is no longer yours
     ├── StepNotKept                     a step of a job has run, and its result cannot be kept
     ├── BodyError                       a body does not decode as the topic's type
+    ├── NotKept                         a topic keeps no finished jobs, so the ends of its jobs cannot be read
     ├── NoResult                        a job has no result to return: it is not finished, dead, unknown, or the result was not kept
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
     ├── Unconfirmed                     the job was added, but ``durability`` was not reached in time; do not add it again
@@ -118,6 +119,16 @@ class NoResult(TarryError):
         self.reason = reason
         #: the state of the job
         self.state = state
+
+
+class NotKept(TarryError):
+    """The topic keeps no finished jobs, so the ends of its jobs cannot be read. Configure ``keep_finished``."""
+
+    code = "not_kept"
+
+    def __init__(self, message: str = "", *, topic: str = "") -> None:
+        super().__init__(message or self.__doc__)
+        self.topic = topic
 
 
 class Unavailable(TarryError, ConnectionError):

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from tarry import values
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.ends import AsyncEnds
     from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
     from tarry.clients.awaited.locks import AsyncLockLostEvent
+    from tarry.clients.blocking.ends import Ends
     from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
     from tarry.clients.blocking.locks import LockLostEvent
     from tarry.values.durations import Duration
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tarry.verbs.codecs import Codec
     from tarry.verbs.guarded.guarded_context import GuardedItem, GuardedStats
     from tarry.verbs.jobs.dead_groups import DeadGroup
+    from tarry.verbs.jobs.end_values import EndState
     from tarry.verbs.jobs.job_fields import FailedAttempt
     from tarry.verbs.jobs.job_values import BaseJob, HasReceipt, JobState, State, StateFilter
     from tarry.verbs.jobs.options import IfExists
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tarry.verbs.workers import HeldJob, WorkerInfo, WorkerMode, WorkerTopic
 
 __all__ = [
+    "AsyncEnds",
     "AsyncGuard",
     "AsyncGuardedQueue",
     "AsyncLockLostEvent",
@@ -35,6 +39,8 @@ __all__ = [
     "Codec",
     "DeadGroup",
     "Duration",
+    "EndState",
+    "Ends",
     "FailedAttempt",
     "Guard",
     "GuardedItem",
@@ -55,8 +61,10 @@ __all__ = [
     "WorkerTopic",
 ]
 _NAMES_BY_MODULE = {
+    "clients.awaited.ends": "AsyncEnds",
     "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
     "clients.awaited.locks": "AsyncLockLostEvent",
+    "clients.blocking.ends": "Ends",
     "clients.blocking.guarded_queue": "Guard GuardedQueue",
     "clients.blocking.locks": "LockLostEvent",
     "values.durations": "Duration",
@@ -64,6 +72,7 @@ _NAMES_BY_MODULE = {
     "verbs.codecs": "Codec",
     "verbs.guarded.guarded_context": "GuardedItem GuardedStats",
     "verbs.jobs.dead_groups": "DeadGroup",
+    "verbs.jobs.end_values": "EndState",
     "verbs.jobs.job_fields": "FailedAttempt",
     "verbs.jobs.job_values": "BaseJob HasReceipt JobState State StateFilter",
     "verbs.jobs.options": "IfExists",

@@ -12,13 +12,14 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.verbs.jobs import throughput, views
+from tarry.verbs.jobs import ends, throughput, views
+from tarry.verbs.jobs.end_values import Position
 from tarry.verbs.redisson.delayed import stats
 from tarry.verbs.redisson.mapcache import redisson_layout
 
 VIEWS = [
     value
-    for module in (views, throughput, stats, redisson_layout)
+    for module in (ends, views, throughput, stats, redisson_layout)
     for value in vars(module).values()
     if isinstance(value, Script) and value.read_only
 ]
@@ -43,7 +44,9 @@ def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., S
     clock = Clock()
     with TestClient(running.url, clock) as client:
         fill(client)
+        client.topic("orders").configure(keep_finished="1h")
         asked = {
+            ends.ENDS.name: client.topic("orders").verbs.ends(Position(None), 10),
             views.GET.name: client.topic("orders").verbs.get([job.id for job in client.topic("orders").list()]),
             views.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
             views.STATS.name: client.topic("orders").verbs.stats(),

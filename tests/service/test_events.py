@@ -166,3 +166,72 @@ def test_a_page_of_elements_ends_with_their_bytes(running_service: RunningServic
     assert found == ["tea"] * 20 + [large] * 30
     real.post(f"{path}/clear")
     real.http.close()
+
+
+def ends_of(answer: httpx.Response, n: int) -> list[tuple[str, str, Any]]:
+    """The next events of a stream of ends: id, kind and data."""
+    found: list[tuple[str, str, Any]] = []
+    id = kind = ""
+    for line in answer.iter_lines():
+        name, _, value = line.partition(": ")
+        id, kind = (value, kind) if name == "id" else (id, value) if name == "event" else (id, kind)
+        if name == "data":
+            found.append((id, kind, json.loads(value)))
+            if len(found) == n:
+                break
+    return found
+
+
+def end_jobs(real: Api, *ids: str, verb: str = "finish") -> None:
+    for id in ids:
+        real.post("/v1/topics/orders/jobs", {"body": 1, "id": id}, 201)
+        job = real.post("/v1/topics/orders/pop", {})
+        real.post(f"/v1/topics/orders/jobs/{id}/{verb}", {"receipt": job["receipt"]}, 204)
+
+
+def test_ends_are_streamed_each_once_also_after_a_reconnect(running_service: RunningService, real: Api) -> None:
+    path = "/v1/topics/orders/ends"
+    refused = real.http.get(path)
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_kept")
+    assert "tarry configure orders --keep-finished 1d" in refused.json()["detail"]
+    real.http.patch("/v1/topics/orders/settings", json={"keep_finished": "1h"}).raise_for_status()
+    with real.http.stream("GET", path) as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        until(lambda: running_service.app.held_requests == 1)
+        end_jobs(real, "a")
+        [(first, kind, end)] = ends_of(answer, 1)
+        assert (kind, end["state"], end["job"]["id"], end["id"]) == ("finished", "finished", "a", first)
+    end_jobs(real, "b")
+    end_jobs(real, "c", verb="bury")
+    until(lambda: running_service.app.held_requests == 0)
+    with real.http.stream("GET", path, headers={"last-event-id": first}, params={"since": "1"}) as answer:
+        found = ends_of(answer, 2)
+        assert [(kind, end["job"]["id"]) for _, kind, end in found] == [("finished", "b"), ("dead", "c")]
+    real.post("/v1/topics/orders/jobs/c/kick", {})
+    with real.http.stream("GET", path, params={"since": first}) as answer:
+        found = ends_of(answer, 2)
+        assert [kind for _, kind, _ in found] == ["unknown", "finished"]
+        assert found[0][0] == "", "a client that is cut off now is told again"
+        assert found[0][2]["since"] < found[0][2]["until"]
+    with real.http.stream("GET", path, params={"since": found[1][2]["at"]}) as answer:
+        assert [kind for _, kind, _ in ends_of(answer, 2)] == ["unknown", "finished"]
+    for wrong in ("yesterday", "1-\n-1"):
+        assert real.http.get(path, params={"since": wrong}).json()["code"] == "bad_input"
+    assert real.http.get(path, headers={"last-event-id": b"\xff"}).json()["code"] == "bad_input"
+    until(lambda: running_service.app.held_requests == 0)
+
+
+def test_a_quiet_stream_of_ends_moves_on_and_ends_when_nothing_is_kept(
+    running_service: RunningService, real: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tarry.programs.service.routes import events as module
+
+    monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.05)
+    real.http.patch("/v1/topics/orders/settings", json={"keep_finished": "1h"}).raise_for_status()
+    with real.http.stream("GET", "/v1/topics/orders/ends") as answer:
+        lines = answer.iter_lines()
+        first, second = (next(line for line in lines if line.startswith("id: ")) for _ in range(2))
+        assert first < second
+        real.http.patch("/v1/topics/orders/settings", json={"keep_finished": None}).raise_for_status()
+        assert any('"code":"not_kept"' in line for line in lines)
+    until(lambda: running_service.app.held_requests == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vectors import (
     table,
     table_delayed,
+    table_ends,
     table_guarded,
     table_maps,
     table_migration,
@@ -33,6 +34,8 @@ CASES: list[Case] = [
     *table_views.cases_of_settings(),
     *table_views.cases_of_purges(),
     *table_views.cases_of_holders_jobs(),
+    *table_ends.cases_of_ends(),
+    *table_ends.cases_of_unkept(),
     *table_schedules.cases_of_schedules(),
     *table_schedules.cases_of_fired(),
     *table_workers.cases_of_workers(),

@@ -11,6 +11,7 @@ from tarry.errors import BodyError
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs.end_values import End, EndState, UnknownEnds
 from tarry.verbs.jobs.job_fields import FailedAttempt
 from tarry.verbs.jobs.job_values import Added, BaseJob, JobInfo, JobPage, JobState, PoppedFields, State, StoredJob
 from tarry.wire import bodies
@@ -106,6 +107,22 @@ class JobShown(JobFields, kw_only=True):
     """The last ten, the last one first; ``error`` is one line."""
 
 
+class EndShown(Struct):
+    """An end of a job, and the job as it is kept."""
+
+    id: str
+    state: EndState
+    at: Moment
+    job: JobShown
+
+
+class UnknownEndsShown(Struct):
+    """Some ends of this time are no longer kept, and not known."""
+
+    since: Moment
+    until: Moment
+
+
 class JobPageShown(Answer):
     """Without ``cursor`` it is the last page. ``scanned``: how many jobs were read for it."""
 
@@ -138,6 +155,13 @@ def _dump_job(job: JobInfo[Any]) -> JobShown:
     readable = _HEAD_FIELDS.dump(job) if "created" in stored else {}
     result = Raw(job.result_json) if job.result_json else UNSET
     return JobShown(**stored, **readable, **_STATE_FIELDS.dump(job), result=result)
+
+
+def shown_end(end: End[Any] | UnknownEnds) -> tuple[str, EndShown | UnknownEndsShown]:
+    """The name of an event, and its data."""
+    if isinstance(end, End):
+        return end.state, EndShown(end.id, end.state, end.at, _dump_job(end.job))
+    return "unknown", UnknownEndsShown(end.since, end.until)
 
 
 def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:

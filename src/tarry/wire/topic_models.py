@@ -58,6 +58,12 @@ class DeadGroupsQuery(Strict):
     cursor: Annotated[str, with_pattern(CURSOR)] | None = None
 
 
+class EndsQuery(Strict):
+    """``since``: the id of an end, or a moment; without it from now on."""
+
+    since: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
+
+
 class HistogramQuery(Strict):
     """``buckets`` over ``span``, from ``start`` (after now, or a moment), or ``past`` before now."""
 

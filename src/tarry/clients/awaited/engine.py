@@ -24,6 +24,7 @@ from tarry.verbs.jobs.partitions import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed
+    from tarry.clients.awaited.ends import ServerEnds
     from tarry.clients.awaited.interfaces import P, Pair, Popped, SharedPartHost
     from tarry.clients.awaited.replica_reads import ReplicaReader
     from tarry.clients.awaited.waiter import Waiter
@@ -257,6 +258,12 @@ class Engine:
         from tarry.clients.awaited.finished_jobs import wait_until_ended
 
         return await wait_until_ended(self, topic, id, seconds)
+
+    async def open_ends(self, topic: TopicVerbs[Any]) -> ServerEnds:
+        """The ends of a topic's jobs, and the news of them. Nothing is missed from now on."""
+        from tarry.clients.awaited.ends import ServerEnds
+
+        return await ServerEnds(self, topic).open()
 
     def _waiter(self, group: int) -> Waiter:
         from tarry.clients.awaited.wait_connections import WaitConnections

@@ -38,6 +38,7 @@ from tarry.verbs.jobs.job_values import (
 from tarry.verbs.jobs.options import Durability, IfExists, JobOptions, NewJob
 
 if TYPE_CHECKING:
+    from tarry.clients.awaited.ends import AsyncEnds
     from tarry.clients.awaited.interfaces import HandleEngine
     from tarry.clients.handle_verbs import TopicHandleVerbs
     from tarry.core.watch import PoppedAt
@@ -387,6 +388,18 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
         search = JobSearch(task, error, text, group).check("dead")
         return await self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
+
+    def ends(self, *, since: str | datetime | None = None, wait: Duration | None = None) -> AsyncEnds[T]:
+        """Iterates over the ends of jobs, finished, dead or late, in the order of their moments: those after ``since``, then each as it comes.
+
+        ``since`` is the ``id`` of an end, ``position`` of an earlier iteration, or a moment; without it from now on. The iteration ends
+        when none has come within ``wait``; ``None`` never. Each end comes once, in whichever process one goes on behind its id. Where
+        something after ``since`` is no longer kept, an ``UnknownEnds`` comes first. The topic needs ``keep_finished``, else ``NotKept`` is
+        raised at the first step, and needs it for as long as a reader may be away.
+        """
+        from tarry.clients.awaited.ends import AsyncEnds  # no start imports it
+
+        return AsyncEnds(self.engine, self.verbs, since, wait_seconds(wait))
 
     async def stats(self) -> Stats:
         """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""

@@ -25,6 +25,7 @@ from tarry.verbs.jobs.partitions import PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:  # what waits, and what moves queues, is imported when it is first needed
+    from tarry.clients.blocking.ends import ServerEnds
     from tarry.clients.blocking.interfaces import P, Pair, Popped, SharedPartHost
     from tarry.clients.blocking.replica_reads import ReplicaReader
     from tarry.clients.blocking.waiter import Waiter
@@ -253,6 +254,12 @@ class Engine:
         from tarry.clients.blocking.finished_jobs import wait_until_ended
 
         return wait_until_ended(self, topic, id, seconds)
+
+    def open_ends(self, topic: TopicVerbs[Any]) -> ServerEnds:
+        """The ends of a topic's jobs, and the news of them. Nothing is missed from now on."""
+        from tarry.clients.blocking.ends import ServerEnds
+
+        return ServerEnds(self, topic).open()
 
     def _waiter(self, group: int) -> Waiter:
         from tarry.clients.blocking.wait_connections import WaitConnections

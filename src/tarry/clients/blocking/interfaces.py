@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ScheduleHandleVerbs,
         TopicHandleVerbs,
     )
+    from tarry.verbs.jobs.end_values import EndsPage, Position
     from tarry.verbs.workers import WorkerInfo, WorkerMode
 
 T = TypeVar("T")
@@ -47,6 +48,16 @@ class SharedPartHost(Protocol):
     runner: Runner
 
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...
+
+
+class EndsSource(Protocol):
+    """Where the ends of a topic's jobs come from."""
+
+    def read(self, position: Position, seconds: float) -> EndsPage:
+        """Reads those behind a position; waits for one if there is none yet."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class HandleAddress(Protocol):
@@ -81,6 +92,7 @@ class HandleEngine(Protocol):
         self, topics: Sequence[Any], limit: int, wait: Duration | None, ttr: Duration | None
     ) -> Sequence[Popped]: ...
     def wait_until_ended(self, topic: Any, id: str, seconds: float) -> JobInfo[Any] | None: ...
+    def open_ends(self, topic: Any) -> EndsSource: ...
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
     def shared_part(self, kind: Callable[[SharedPartHost], P]) -> P: ...
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tarry.clients.awaited.concurrency import Local, LoopWarning, sleep
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
-from tarry.clients.awaited.interfaces import P, Popped, SharedPartHost
+from tarry.clients.awaited.interfaces import EndsSource, P, Popped, SharedPartHost
 from tarry.clients.config import CLOSED, wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
@@ -126,6 +126,10 @@ class HTTPEngine:
             job: JobInfo[Any] | None = await self.perform(topic.wait_until_ended(id, wait))
             if job is None or job.state in ENDED or now() >= until:
                 return job
+
+    async def open_ends(self, topic: HTTPTopicVerbs[Any]) -> EndsSource:  # noqa: ARG002  # as every engine
+        """A service streams them to anybody."""
+        raise not_supported("ends")
 
     async def _ask_before(self, request: HTTPRequest[Any]) -> None:
         """Performs a request's ``first``, once."""

@@ -28,6 +28,7 @@ local function keep_job(job, is_full)
   if is_full and kind == JSON_RESULT then kind, result = NOT_KEPT, "the server's memory was full" end
   local head = struct.pack(HISTORY, HISTORY_FORMAT, now, kind, #job.run, #failed, #result, size)
   local written = redis.pcall('HSET', results, job.id, head .. job.run .. failed .. result .. value)
+  job.written = written  -- 0: over the record of an earlier job
   return type(written) == 'number'
 end
 
@@ -43,12 +44,14 @@ end
 local function index_history(kept)
   local scores, ids = {}, {}
   for i, job in ipairs(kept) do
+    if job.written ~= 1 then kept.uneven, job.before = true, redis.call('ZSCORE', finished, job.id) end
     scores[2 * i - 1], scores[2 * i], ids[i] = text(now + job.span), job.id, job.id
   end
   redis.pcall('ZADD', finished, unpack(scores))
   sweep_history(#kept)  -- after it: an id of those that are over may have been kept again
-  local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')[2]
-  local seconds = text(math.ceil((tonumber(last or now) - now) / 1000000) + 1)
+  local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')
+  kept.last, kept.last_end = last[1], tonumber(last[2] or now)
+  local seconds = text(math.ceil((kept.last_end - now) / 1000000) + 1)
   redis.call('EXPIRE', finished, seconds)
   redis.call('EXPIRE', results, seconds)
   redis.pcall('PUBLISH', finished, table.concat(ids, '\n'))

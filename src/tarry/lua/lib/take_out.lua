@@ -4,7 +4,11 @@ local function take_out(id)
   redis.call('ZREM', due, id)
   take_from_indexes({id})
   local ended = redis.call('ZREM', reserved, id)
-  redis.call('ZREM', dead, id)
+  local died = redis.call('ZSCORE', dead, id)
+  if died then
+    redis.call('ZREM', dead, id)
+    note_unkept(tonumber(died), id)
+  end
   redis.call('HDEL', leaving, id)
   local run = redis.call('HGET', runs, id)
   if not run then return ended end

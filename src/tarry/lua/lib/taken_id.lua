@@ -39,7 +39,13 @@ local function handle_taken(id, mark_and_due, value, index)
     end
     redis.call('ZREM', due, id)
     note_capacity(redis.call('ZREM', reserved, id))
-    redis.call('ZREM', dead, id)
+    local died = redis.call('ZSCORE', dead, id)
+    if died then
+-- include order unkept
+      redis.call('ZREM', dead, id)
+      note_unkept(tonumber(died), id)
+      keep_unkept()
+    end
     if redis.call('HDEL', runs, id) == 1 then  -- it may have failed
       redis.call('ZREM', retrying, id)
       redis.call('HDEL', attempts, id)

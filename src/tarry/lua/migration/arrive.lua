@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities
+-- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities order unkept
 
 local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -31,6 +31,7 @@ local function take_in(id, place, value, run, failed)
   if redis.call('HSETNX', jobs, id, value) == 0 then return redis.call('HGET', jobs, id) == value and 1 or 0 end
   local name, at = string.match(place, '^(%a+) (%d+)$')
   redis.call('ZADD', SETS[name], at, id)
+  if name == 'dead' then note_unkept(now + 1, '', tonumber(at)) end  -- a reader may have passed the moment of its death
   local priority = priority_of(string.byte(value, FLAGS_AT) or 0)
   if name == 'due' and priority > 0 then index_jobs(priority, {at, id}) end
   if run ~= '' then
@@ -55,5 +56,6 @@ if #news > 0 then
   redis.call('EXPIRE', arrived, MONTH)
 end
 keep_retrying()
+keep_unkept()
 update_watch('', false, handout_limits())
 return answers

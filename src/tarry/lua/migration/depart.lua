@@ -7,7 +7,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.
--- include clock refuse_partitioned job flags departure depart priorities
+-- include clock refuse_partitioned job flags departure depart priorities order unkept
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -20,6 +20,7 @@ local function take(set, name)
     local id = found[i]
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
     redis.call('ZREM', set, id)
+    if name == 'dead' then note_unkept(tonumber(found[i + 1]), id) end
     redis.call('ZREM', retrying, id)
     take_from_indexes({id})
     redis.call('HSET', leaving, id, name .. ' ' .. text(tonumber(found[i + 1])))
@@ -32,6 +33,7 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   departure = false
   take(due, 'due')
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
+  keep_unkept()
   if redis.call('HLEN', leaving) == 0 then return {''} end
 end
 if not departure or departure == overtaken then

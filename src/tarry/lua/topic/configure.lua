@@ -12,9 +12,10 @@ local clock, place, parts, version = unpack(ARGV)
 -- The first partition counts the changes: its `version` rises above the one given. The others get all of its values with its
 -- version, and keep their own if theirs is not lower: so the next call completes a change that was interrupted. Answers the
 -- version, too.
--- include clock limits handout_limits watch
+-- include clock limits handout_limits watch order unkept spans
 
 local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
+local DEFAULT_KEEP = 30 * 86400000000
 local FIELDS = {'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished'}
 local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
 place, parts, version = tonumber(place), tonumber(parts), tonumber(version)
@@ -47,7 +48,7 @@ end
 
 if place > 0 and version and version <= own then return answer(read_fields()) end
 
-local before, places = unpack(redis.call('HMGET', meta, 'rate', 'concurrency'))
+local before_rate, places, kept, kept_dead, spans = unpack(redis.call('HMGET', meta, 'rate', 'concurrency', 'keep_finished', 'keep_dead', 'spans'))
 for i = FIRST, #ARGV, 2 do
   local field, value = unpack(ARGV, i, i + 1)
   if parts > 1 and WHOLE[field] then
@@ -63,6 +64,21 @@ end
 local set = read_fields()
 if #ARGV < FIRST then return answer(set) end
 
+local keep_dead, keep = set[3], set[8]
+if keep ~= kept then
+  if not keep or not kept then redis.call('HDEL', meta, 'spans', 'unkept') end
+  if keep and kept then
+    local found = read_spans(spans)
+    found[tonumber(kept)] = now
+    write_spans(found)
+  elseif keep then
+    note_unkept(now + 1, '')  -- what ended until now
+  end
+end
+kept_dead, keep_dead = tonumber(kept_dead or DEFAULT_KEEP), tonumber(keep_dead or DEFAULT_KEEP)
+if kept_dead > 0 and (keep_dead == 0 or keep_dead > kept_dead) then note_unkept(now - kept_dead + 1, '') end
+keep_unkept()
+
 local rate, burst, concurrency, max_lateness = unpack(set, 4, 7)
 if rate or concurrency or max_lateness then
   local n, span = string.match(rate or '0 0', '^(%d+) (%d+)$')
@@ -72,7 +88,7 @@ if rate or concurrency or max_lateness then
   if places and tonumber(concurrency or math.huge) > tonumber(places) and redis.call('ZCARD', reserved) >= tonumber(places) then
     redis.call('HSET', meta, 'opened', text(now))
   end
-  if rate and rate ~= before then
+  if rate and rate ~= before_rate then
     local since = now - math.floor((parts - 1 - place) * span / (n * parts))
     redis.call('HSET', meta, 'spent', text(since) .. ' ' .. burst, 'paced', text(now))
   end

@@ -51,7 +51,7 @@ end
 -- include run count receipt
 local answers, settled, seen, refused = {}, {}, {}, 0
 local places, with_result = {}, false
-local overtaken, anew, is_anew = {}, {}, {}
+local overtaken, anew, is_anew, unread = {}, {}, {}, {}
 for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
   local fault, first = receipt_fault(id, receipt, known[i], ends[i])
@@ -65,7 +65,11 @@ for i, id in ipairs(ids) do
   if fault == 'replay' then  -- the first call was lost, and the job put back: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', retrying, id)
-    redis.call('ZREM', dead, id)
+    local died = redis.call('ZSCORE', dead, id)
+    if died then
+      redis.call('ZREM', dead, id)
+      unread[#unread + 1] = {tonumber(died), id}
+    end
   end
   local settles = not fault or fault == 'replay'
   if settles then
@@ -78,7 +82,7 @@ for i, id in ipairs(ids) do
   answers[i] = (settles or was_done) and 1 or fault
 end
 if #settled == 0 then set = {} end
-local kept, all_kept, keep, index = {}, true, nil, nil
+local kept, all_kept, keep, index, usual = {}, true, nil, nil, tonumber(set[2])
 if set[2] or with_result then
 -- include history
   keep, index = keep_job, index_history
@@ -86,7 +90,10 @@ if set[2] or with_result then
     local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
     local run = known[places[k]]
     if span > 0 and not is_anew[id] then
+      if span ~= usual then kept.uneven = true end
       kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
+    elseif not is_anew[id] then
+      kept.uneven, unread[#unread + 1] = true, {now, id}
     end
   end
   all_kept = #kept == 0 or keep(kept[1], false)
@@ -113,6 +120,9 @@ if #settled > 0 then
   end
 end
 if #kept > 0 then index(kept) end
+if usual and (kept.uneven or #unread > 0 or (kept.last_end or 0) > now + usual) then
+-- include order unkept spans uneven_ends
+end
 if set[3] then
 -- include missed
   note_alive(set[3], (select(5, unpack_run(known[places[1]] or ''))))

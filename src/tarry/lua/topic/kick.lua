@@ -3,15 +3,16 @@ local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
--- include clock job count flags place limits handout_limits watch priorities
+-- include clock job count flags place limits handout_limits watch priorities order unkept
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
-  local state = place_of(id)
+  local state, since = place_of(id)
   if state == 'dead' then
     redis.call('ZREM', dead, id)
+    note_unkept(since, id)
     redis.call('HDEL', runs, id)
     redis.call('HDEL', attempts, id)
     redis.call('ZADD', due, text(now - (#ARGV - i) - 1), id)
@@ -20,6 +21,7 @@ for i = FIRST, #ARGV, STRIDE do
   end
   answers[#answers + 1] = state or false
 end
+keep_unkept()
 count('kicked', kicked)
 update_watch('', false, handout_limits())
 return answers

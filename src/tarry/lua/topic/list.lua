@@ -6,7 +6,7 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- found by rank.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
 -- failed attempts; of a finished job its record in `results`.
--- include clock refuse_partitioned job place window
+-- include clock refuse_partitioned job place window order
 
 local ENOUGH = 1000000
 SETS.finished = finished
@@ -15,26 +15,8 @@ local records = is_history and results or jobs
 local set, low, high = SETS[place], window(side, from, to)
 limit = tonumber(limit)
 
-local function before(score) return redis.call('ZCOUNT', set, '-inf', '(' .. score) end
-
--- Whether a comes after b in a sorted set: byte by byte (Lua's own order depends on the server's locale).
-local function is_after(a, b)
-  for i = 1, math.min(#a, #b) do
-    local x, y = string.byte(a, i), string.byte(b, i)
-    if x ~= y then return x > y end
-  end
-  return #a > #b
-end
-
-local first, last = before(low), redis.call('ZCOUNT', set, '-inf', high) - 1
-if past ~= '' then
-  local left, right = before(from), redis.call('ZCOUNT', set, '-inf', from)
-  while left < right do
-    local middle = math.floor((left + right) / 2)
-    if is_after(redis.call('ZRANGE', set, middle, middle)[1], past) then right = middle else left = middle + 1 end
-  end
-  first = math.max(first, left)
-end
+local first, last = before(set, low), redis.call('ZCOUNT', set, '-inf', high) - 1
+if past ~= '' then first = math.max(first, rank_after(set, from, past)) end
 
 local answers, bytes = {now, 0}, 0
 local found = first <= last and redis.call('ZRANGE', set, first, math.min(first + limit, last), 'WITHSCORES') or {}

@@ -17,6 +17,11 @@ if not flags or not is_known(further) or size > #value then return false end
 local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would not be ready
 redis.call('ZREM', due, id)
 redis.call('ZREM', dead, id)
+if state == 'dead' then
+-- include order unkept
+  note_unkept(at, id)
+  keep_unkept()
+end
 redis.call('ZREM', retrying, id)
 local set = redis.call('HMGET', meta, 'last', 'ttr', 'max_attempts', 'priorities')
 used = set[4] or ''

@@ -4,28 +4,41 @@ local clock, place, side, limit = unpack(ARGV)
 -- Deletes up to `limit` jobs of one place, or the whole topic and its history at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
--- include clock refuse_partitioned job count flags window limits handout_limits watch capacity priorities
+-- include clock refuse_partitioned job count flags window limits handout_limits watch capacity priorities order unkept spans
+
+-- The end of this job is no longer kept, nor are those before it in a place.
+local function note_gone(set, id)
+  local at = id and redis.call('ZSCORE', set, id)
+  if not at then return end
+  if set == finished then at = finished_by(at) end
+  note_unkept(at + 0, id)
+end
 
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
+  note_gone(dead, redis.call('ZRANGE', dead, -1, -1)[1])
+  note_gone(finished, redis.call('ZRANGE', finished, -1, -1)[1])
   redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts, finished, results, priority1, priority2, priority3)
 elseif place == 'finished' then
   local present, kept = text(now), 0
   for _, range in ipairs({{'-inf', present}, {'(' .. present, '+inf'}}) do  -- those whose keep is over are not counted
     local ids = redis.call('ZRANGE', finished, range[1], range[2], 'BYSCORE', 'LIMIT', 0, limit)
     if #ids > 0 then
+      note_gone(finished, ids[#ids])
       redis.call('ZREM', finished, unpack(ids))
       redis.call('HDEL', results, unpack(ids))
     end
     kept = #ids
   end
+  keep_unkept()
   return kept
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)
   gone = #ids
   if gone > 0 then
+    if place == 'dead' then note_gone(dead, ids[gone]) end
     redis.call('ZREM', SETS[place], unpack(ids))
     if place == 'due' then redis.call('ZREM', retrying, unpack(ids)) end
     if place ~= 'dead' then take_from_indexes(ids) end
@@ -36,6 +49,7 @@ else
     redis.call('HDEL', jobs, unpack(ids))
   end
 end
+keep_unkept()
 count('deleted', gone)
 note_capacity(ended)
 update_watch('', false, handout_limits())

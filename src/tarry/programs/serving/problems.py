@@ -180,6 +180,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.JobExists: 409,
     errors.StaleReceipt: 409,
     errors.StepNotKept: 422,
+    errors.NotKept: 409,
     errors.UnknownTopic: 404,
     errors.BodyError: 422,
     errors.Unavailable: 503,

@@ -35,6 +35,7 @@ from tarry.verbs.jobs.topic_context import require_several
 if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
+    from tarry.verbs.jobs.end_values import EndsPage, Position
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import Failure, SettleVerb
@@ -237,6 +238,12 @@ class TopicVerbs(Partitions[T]):
                 cursor=cursor,
                 search=search,
             )
+        )
+
+    def ends(self, position: Position, limit: int) -> Flow[EndsPage]:
+        """The ends of jobs behind a position, in their order."""
+        return self.over_partitions(
+            lambda parts: job_verbs.ends.read_ends([verbs.context for verbs in parts], position, limit)
         )
 
     def cursor_after(self, due: datetime, id: str) -> str:

@@ -53,7 +53,7 @@ def get_jobs(context: TopicContext[T], ids: Sequence[str], *, history: bool) -> 
     """Reads jobs as they are now. ``history``: a finished one, if it is kept and no other job has the id."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
-        return [_job_info(context, raw) if raw is not None else None for raw in reply[1:]]
+        return [job_info(context, raw) if raw is not None else None for raw in reply[1:]]
 
     return ScriptCall(
         GET,
@@ -65,7 +65,7 @@ def get_jobs(context: TopicContext[T], ids: Sequence[str], *, history: bool) -> 
     )
 
 
-def _job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T] | None:
+def job_info(context: TopicContext[T], raw: list[Any]) -> JobInfo[T] | None:
     """``None`` for a finished job whose record is a newer version's."""
     id, state, since, value, run, failed = raw
     history: FinishedRecord | None = None
@@ -109,7 +109,7 @@ def list_jobs(
         rows, more = yield from _read_rows(contexts, args, reads - scanned if search else limit - len(found))
         for context, row in rows:
             scanned += 1
-            info = _job_info(context, row) if row[1] is not None and row[3] else None
+            info = job_info(context, row) if row[1] is not None and row[3] else None
             if info is not None and (search is None or search.matches(info)):
                 found.append(info)
                 if search and len(found) == limit:
@@ -284,7 +284,7 @@ def due_soon(context: TopicContext[T], horizon_us: int, limit: int, share: Share
         now, paused, limited, spent, reserved, expired, within, *rows = reply
         numbers = [int(part) for part in limited.split()] if limited else [0] * 5
         since, used = map(int, (spent or b"0 0").split())
-        found = [_job_info(context, row) for row in rows if row[3]]
+        found = [job_info(context, row) for row in rows if row[3]]
         return DueSoon(
             now_us=now,
             paused_us=paused,

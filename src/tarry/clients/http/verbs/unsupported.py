@@ -28,6 +28,7 @@ NOT_SUPPORTED: dict[str, str] = {
     "remaining_ttl(). What changes it, as get() does an idle time, is the applications' own: use tarry.Client at the server.",
     "guarded_queue.guard": "Over HTTP a guarded queue needs no guard: each verb is one atomic script at the service. Leave "
     "guard= out, or use tarry.Client at the server.",
+    "ends": "Over HTTP the ends of jobs are a stream of server-sent events, which any client of these reads: GET /v1/topics/TOPIC/ends. In Python use tarry.Client at the server.",
     "migrate": "migrate: a service moves jobs between two topics of one namespace of its own. Use `tarry migrate` at the "
     "servers for anything else.",
     "migrate_queue": "migrate_queue: a service moves elements between a queue and a topic of its own. Use "

@@ -1,31 +1,37 @@
-"""Server-sent events: the stats of a topic, whenever they have changed.
+"""Server-sent events: the stats of a topic, whenever they have changed; and the ends of its jobs, each once.
 
 The service polls ``stats`` once a second, while at least one client listens: one pipeline for all listeners, and each change is encoded
 once for all of them. Adding and popping so costs nothing more. Several changes within a second make one event.
+
+A stream of ends reads what the topic keeps, a portion after each message of the server that jobs were finished. A client that comes back with
+the last id goes on behind it, at whichever process.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry import Stats
-from tarry.errors import TarryError
+from tarry import End, Stats, UnknownEnds
+from tarry.errors import BadInput, NotKept, TarryError
 from tarry.internal import failures, supervise_task
+from tarry.programs.service.routes.topic_routes import start_of
 from tarry.programs.serving.problems import TooMany, problem_of
 from tarry.programs.serving.responses import StreamResponse
 from tarry.programs.serving.router import RouteTable
-from tarry.wire import topic_answers
-from tarry.wire.endpoint import ANY_SCOPE
+from tarry.wire import answers, topic_answers, topic_models
+from tarry.wire.endpoint import ANY_SCOPE, VIEW
 
 if TYPE_CHECKING:
     from tarry.programs.serving.authorization import Credential
     from tarry.programs.serving.request import Application, ServiceRequest
+    from tarry.types import AsyncEnds
 
 table = RouteTable("events")
 WORK = "tarry event streams"
@@ -40,16 +46,34 @@ MEDIA = "text/event-stream"
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
+class OpenStreams:
+    """The streams that are open, of stats and of ends, by the ids of their tokens."""
+
+    def __init__(self, app: Application) -> None:  # noqa: ARG002  # as every part
+        self._by_token = Counter[str]()
+
+    def enter(self, credential: Credential | None) -> Callable[[], None]:
+        """Counts one more; what it returns ends it. Raises ``TooMany``."""
+        token = "" if credential is None else credential.token.id
+        if self._by_token.total() >= MOST_LISTENERS:
+            detail = f"{MOST_LISTENERS} clients listen already; use another service, or retry later."
+            raise TooMany(detail, retry_after=str(RETRY_S))
+        if token and self._by_token[token] >= MOST_PER_TOKEN:
+            detail = f"{MOST_PER_TOKEN} clients listen with this token already; close some, or retry later."
+            raise TooMany(detail, retry_after=str(RETRY_S))
+        self._by_token[token] += 1
+        return lambda: self._by_token.subtract([token])
+
+    def stop(self) -> None:
+        """Each stream ends by itself when the service drains."""
+
+
 class StatsListener:
     """One client that listens to a topic, or to all topics of a namespace. Keeps the newest event of each, never a backlog."""
 
-    def __init__(
-        self, namespace: str, topic: str | None, token: str | None, leave: Callable[[StatsListener], None]
-    ) -> None:
+    def __init__(self, namespace: str, topic: str | None, leave: Callable[[StatsListener], None]) -> None:
         self.namespace = namespace
         self.topic = topic
-        self.token = token
-        """The id of its token."""
         self._leave = leave
         self._stopped = False
         self._seen = set[str]()
@@ -104,14 +128,13 @@ class StatsPoller:
 
     def listen(self, namespace: str, topic: str | None, credential: Credential | None) -> StatsListener:
         """Adds a listener, until its ``aclose``. Raises ``TooMany``."""
-        if len(self._listeners) >= MOST_LISTENERS:
-            detail = f"{MOST_LISTENERS} clients listen already; use another service, or retry later."
-            raise TooMany(detail, retry_after=str(RETRY_S))
-        token = None if credential is None else credential.token.id
-        if token is not None and sum(one.token == token for one in self._listeners) >= MOST_PER_TOKEN:
-            detail = f"{MOST_PER_TOKEN} clients listen with this token already; close some, or retry later."
-            raise TooMany(detail, retry_after=str(RETRY_S))
-        listener = StatsListener(namespace, topic, token, self._listeners.discard)
+        release = self._app.shared_part(OpenStreams).enter(credential)
+
+        def leave(listener: StatsListener) -> None:
+            self._listeners.discard(listener)
+            release()
+
+        listener = StatsListener(namespace, topic, leave)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(supervise_task(WORK, self._run))
@@ -155,8 +178,37 @@ class StatsPoller:
         self._last[namespace] = marks
 
 
-def event(kind: str, data: msgspec.Struct) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
+class EndsStream:
+    """The ends of a topic's jobs for one client."""
+
+    def __init__(self, ends: AsyncEnds[Any], first: End[Any] | UnknownEnds | None, release: Callable[[], None]) -> None:
+        self._ends = ends
+        self._first = first
+        self._release = release
+
+    async def aclose(self) -> None:
+        self._release()
+        await self._ends.aclose()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        found = self._first
+        while True:
+            if found is not None:
+                id = found.id if isinstance(found, End) else None
+                yield event(*answers.shown_end(found), id=id)
+            try:
+                found = await self._ends.next(wait=KEEP_ALIVE_S)
+            except TarryError as fault:
+                yield event("problem", problem_of(fault)[0])
+                return  # a client comes back with the last id
+            if found is None:  # with its id the client comes back to this moment, not to the last end
+                yield b"id: %s\n: still here\n\n" % (self._ends.position or "").encode()
+
+
+def event(kind: str, data: msgspec.Struct, *, id: str | None = None) -> bytes:
+    mark = b"" if id is None else b"id: %s\n" % id.encode()
+    return b"%sevent: %s\ndata: %s\n\n" % (mark, kind.encode(), msgspec.json.encode(data))
 
 
 def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
@@ -168,6 +220,37 @@ def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
 async def of_topic(request: ServiceRequest) -> StreamResponse:
     """Server-sent events: the topic's `stats` now, and again whenever they changed, at most once a second."""
     return _listen(request, request.topic.name)
+
+
+@table.route(
+    "GET",
+    "/v1/topics/{topic}/ends",
+    scopes=VIEW,
+    query_model=topic_models.EndsQuery,
+    problem_codes=(NotKept.code,),
+    returns=str,
+    media=MEDIA,
+)
+async def ends_of_topic(request: ServiceRequest) -> StreamResponse:
+    """Server-sent events: each end of a job, `finished`, `dead` or `late`, in the order of their moments, with the job as it is kept.
+
+    The header `Last-Event-ID`, which a browser sends by itself, or `since`, an id or a moment, continues behind it: each end comes once, in
+    whichever process of the service. Without either it begins now. Where something after it is no longer kept, an event `unknown` comes
+    first: `{"since": …, "until": …}`. The topic needs `keep_finished`.
+    """
+    last, since = request.headers.get(b"last-event-id"), request.query_model.since
+    try:
+        since = last.decode() if last else since
+    except UnicodeDecodeError:
+        raise BadInput("Last-Event-ID: it is not UTF-8.") from None
+    ends = request.topic.ends(since=None if since is None else start_of(since))
+    release = request.app.shared_part(OpenStreams).enter(request.credential)
+    try:
+        return StreamResponse(EndsStream(ends, await ends.next(), release), MEDIA)
+    except BaseException:
+        release()
+        await ends.aclose()
+        raise
 
 
 @table.route("GET", "/v1/events", scopes=ANY_SCOPE, returns=str, media=MEDIA)

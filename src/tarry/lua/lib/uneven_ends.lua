@@ -1,0 +1,24 @@
+-- After a finish on a topic that keeps finished jobs: what a reader of ends could not find by itself.
+
+for _, end_of in ipairs(unread) do note_unkept(unpack(end_of)) end  -- not kept, or no death any more
+local found, n = read_spans(redis.call('HGET', meta, 'spans'))
+local is_new = false
+for _, job in ipairs(kept) do
+  if type(job.written) ~= 'number' then note_unkept(now, job.id) end
+  if job.before then note_unkept(finished_by(job.before), job.id) end  -- of an earlier job with the id, whose record is gone
+  if job.span ~= usual and (found[job.span] or -1) < now then
+    if n >= MOST_SPANS then
+      found, n = {}, 0
+      note_unkept(now, '')
+    end
+    if not found[job.span] then n = n + 1 end
+    found[job.span], is_new = now + DAY_LONG, true
+  end
+end
+if is_new then write_spans(found) end
+if kept.last_end and kept.last_end > now + usual then
+  local record = redis.call('HGET', results, kept.last)
+  local at = record and #record >= 9 and (struct.unpack('<d', record, 2)) or 0
+  if at > now then note_unkept(at + 1, '', now) end  -- the clock was set back: readers may be behind this end
+end
+keep_unkept()
