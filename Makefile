@@ -7,7 +7,7 @@ STAMP := .venv/installed
 # Tests run in several processes, each with servers of its own: five per core, because many tests wait; those of make check wait
 # less. A file stays in one process.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
-SIDE_BY_SIDE = --numprocesses $$(($(1) * $(CORES))) --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE = -n $$(($(1) * $(CORES)))
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.

@@ -28,8 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Again(config), "tarry-again")
+    config.pluginmanager.register(Again(config), "tarry-again")
 
 
 class Again:
@@ -83,7 +82,7 @@ class Again:
         self._write(f"again, alone: {test}")
         here = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
         return subprocess.run(
-            [PYTHON, "-m", "pytest", "-p", "no:xdist", "-rP", "--rootdir", str(self.config.rootpath), test],
+            [PYTHON, "-m", "pytest", "-rP", "--rootdir", str(self.config.rootpath), test],
             cwd=self.config.rootpath,
             env=here,
             stdout=subprocess.PIPE,

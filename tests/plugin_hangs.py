@@ -19,25 +19,23 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 import pytest
+
+from plugin_processes import said_at_last
 
 HANGS_AFTER_S = 120.0
 LONG_HANGS_AFTER_S = 1200.0
 AGAIN_S = 10.0
 STUCK_S = 60.0
-TOGETHER = ("frameworks/test_celery", "frameworks/test_django", "dashboard/test_browser")
-"""Files that begin so stay in one process: each more would start a RabbitMQ, import Django or start a Chromium of its own."""
-RUNNER = re.compile(r"^<string>$|/site-packages/(_pytest|pluggy|xdist|execnet)/")
+RUNNER = re.compile(r"^<string>$|/site-packages/(_pytest|pluggy)/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,21 +44,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
-        said: IO[Any] = Path(config.workerinput["hangs"]).open("wb")  # noqa: SIM115  # for the run
-    else:
-        said = os.fdopen(os.dup(2), "wb")
-        config.pluginmanager.register(Several(), "tarry-hangs-of-several")
-    config.pluginmanager.register(Hangs(config, said), "tarry-hangs")
+    config.stash[said_at_last] = os.fdopen(os.dup(2), "wb")
+    config.pluginmanager.register(Hangs(config), "tarry-hangs")
 
 
 class Hangs:
     """In each process that runs tests."""
 
-    def __init__(self, config: pytest.Config, said: IO[Any]) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.after_s = float(config.getini("hangs_after"))
         self.stuck_s = float(config.getini("stuck_after"))
-        self.said = said
         self.ends = 0.0
         self.told = self.watching = self.hung = False
         self.words = ""
@@ -70,7 +64,7 @@ class Hangs:
         self.limit_s = self._limit_s(item)
         self.ends = time.monotonic() + self.limit_s
         self.told = False
-        faulthandler.dump_traceback_later(self.limit_s + self.stuck_s, exit=True, file=self.said)
+        faulthandler.dump_traceback_later(self.limit_s + self.stuck_s, exit=True, file=self.config.stash[said_at_last])
         try:
             return (yield)
         finally:
@@ -130,7 +124,11 @@ class Hangs:
 
     def pytest_unconfigure(self) -> None:
         if self.hung:  # a thread of that test would hold the process up for ever
-            faulthandler.dump_traceback_later(self.stuck_s, exit=True, file=self.said)
+            faulthandler.dump_traceback_later(self.stuck_s, exit=True, file=self.config.stash[said_at_last])
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_process_ends(self) -> None:
+        self.pytest_unconfigure()
 
 
 def stacks(main: FrameType | None) -> str:
@@ -163,52 +161,3 @@ def awaited(waiting: Any) -> Iterator[traceback.FrameSummary]:
         if frame := getattr(waiting, f"{kind}_frame"):
             yield traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         waiting = getattr(waiting, "gi_yieldfrom" if kind == "gi" else f"{kind}_await")
-
-
-class Several:
-    """In the process that starts the others, and replaces one that was ended."""
-
-    def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput["hangs"] = str(Path(self.folder.name, node.gateway.id))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_handlecrashitem(self, report: pytest.TestReport) -> None:
-        said = Path(self.folder.name, report.node.gateway.id).read_text("utf-8", "replace")  # type: ignore[attr-defined]
-        report.longrepr = f"{report.longrepr}\n{said}"
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object:
-        from xdist.scheduler import LoadFileScheduling  # only where tests run in several processes
-
-        if config.getoption("dist") != "loadfile":
-            return None
-
-        class WithoutTheCrashed(LoadFileScheduling):
-            """xdist would run a test that ended its process again and again, in each process that replaces it."""
-
-            def _split_scope(self, nodeid: str) -> str:
-                file: str = super()._split_scope(nodeid)
-                return next((place for place in TOGETHER if file.removeprefix("tests/").startswith(place)), file)
-
-            def remove_node(self, node: Any) -> str | None:
-                files = self.assigned_work.pop(node)
-                crashed = next(
-                    ((file, test) for file, tests in files.items() for test, done in tests.items() if not done), None
-                )
-                if crashed is None:
-                    return None
-                file, test = crashed
-                files[file][test] = True
-                self.workqueue.update({file: tests for file, tests in files.items() if not all(tests.values())})
-                for other in self.assigned_work:
-                    self._reschedule(other)
-                return test
-
-        return WithoutTheCrashed(config, log)
-
-    def pytest_unconfigure(self) -> None:
-        self.folder.cleanup()

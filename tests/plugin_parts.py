@@ -24,8 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Parts(config.getoption("--beside")), "tarry-parts")
+    config.pluginmanager.register(Parts(config.getoption("--beside")), "tarry-parts")
 
 
 class Parts:

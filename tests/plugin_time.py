@@ -5,8 +5,6 @@ lived through 31 years 12 days of imaginary time
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tarry.clients import testing
@@ -39,14 +37,15 @@ def lived_us() -> int:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """One of several processes that tests run in has ended, and told how much it lived through."""
-    _elsewhere.append(getattr(node, "workeroutput", {}).get("lived_us", 0))
+def pytest_process_ends() -> int:
+    """One of several processes that tests run in tells how much it lived through."""
+    return lived_us()
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["lived_us"] = lived_us()
+@pytest.hookimpl(optionalhook=True)
+def pytest_process_ended(told: int) -> None:
+    """The first process hears of it."""
+    _elsewhere.append(told)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

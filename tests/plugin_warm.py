@@ -6,34 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import servers
 import warm
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Several(), "tarry-warm-of-several")
+_folder = pytest.StashKey[Path]()
 
 
-class Several:
-    """In the process that starts the others."""
-
-    def __init__(self) -> None:
-        self.stack = ExitStack()
-        self.folder: Path | None = None
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        if self.folder is None:
-            self.folder = self.stack.enter_context(started())
-        node.workerinput["warm"] = str(self.folder)
-
-    def pytest_unconfigure(self) -> None:
-        self.stack.close()
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Several processes share them: the first one starts them."""
+    config = session.config
+    if config.getoption("numprocesses", 0) and not config.option.collectonly:
+        stack = ExitStack()
+        config.stash[_folder] = stack.enter_context(started())
+        config.add_cleanup(stack.close)
 
 
 @contextmanager
@@ -49,8 +37,8 @@ def started() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def warm_folder(pytestconfig: pytest.Config) -> Iterator[Path]:
     """That of the whole run, or one of this process, where it runs all tests."""
-    if given := getattr(pytestconfig, "workerinput", {}).get("warm"):
-        yield Path(given)
+    if shared := pytestconfig.stash.get(_folder, None):
+        yield shared
         return
     with started() as folder:
         yield folder

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import pytest
 
+from plugin_processes import NUMBER
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.server_process import TEST_OPTIONS, ServerProcess, find_binary, launch
 from tarry.errors import ServerUnfit
@@ -158,7 +159,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _band() -> Iterator[int]:
-    which = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % BANDS
+    which = int(os.environ.get(NUMBER, "0")) % BANDS
     mine = range(PORTS.start + which, PORTS.stop, BANDS)
     begin = random.randrange(len(mine))  # who runs another suite on this machine begins somewhere else
     return cycle([*mine[begin:], *mine[:begin]])

@@ -82,7 +82,7 @@ def run(name: str, *, busy: bool) -> dict[str, Any]:
     words = ["make", "test"]
     if name.startswith("racy"):
         places = [f"tests/{place}" for place in RACY]
-        several = ["--numprocesses", str(4 * CORES), "--dist", "loadfile", "--no-loadscope-reorder"]
+        several = ["-n", str(4 * CORES)]
         words = [sys.executable, "-m", "pytest", *several, "-m", "not long", *places]
     began = time.time()
     output = FOLDER / f"{name.replace(' ', '-')}.log"

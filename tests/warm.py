@@ -39,7 +39,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
@@ -346,7 +346,7 @@ def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) 
         os.kill(child, signal.SIGKILL)
 
 
-def _end(code: int) -> None:
+def end(code: int) -> NoReturn:
     """As Python ends, but for taking apart all that was imported: that would copy every page of it."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
@@ -356,4 +356,4 @@ def _end(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _end(main(*sys.argv[1:]))
+    end(main(*sys.argv[1:]))

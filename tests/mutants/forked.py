@@ -17,7 +17,7 @@ from typing import NamedTuple
 IMPORTED = (
     "pytest _pytest.pytester _pytest.logging redis.asyncio redis.sentinel redis.cluster httpx starlette.applications starlette.routing "
     "uvicorn.config trustme jinja2 msgspec kazoo.client prometheus_client boto3 typer rich.console uvloop httptools "
-    "hypothesis xdist anyio zoneinfo statistics unittest.mock"
+    "hypothesis anyio zoneinfo statistics unittest.mock"
 ).split()
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(IMPORTED)

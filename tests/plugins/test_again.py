@@ -41,7 +41,9 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, run_pytest: 
     return with_page
 
 
-@pytest.mark.parametrize(("ci", "words"), [(True, ("-p", "xdist.plugin", "-n", "1")), (False, ())], ids=["ci", "here"])
+@pytest.mark.parametrize(
+    ("ci", "words"), [(True, ("-p", "plugin_processes", "-n", "1")), (False, ())], ids=["ci", "here"]
+)
 def test_what_passes_twice_alone_is_unsteady(run: Run, ci: bool, words: tuple[str, ...]) -> None:
     ran = run(FAILS_ONCE.format(many=1), *words, "--again", ci=ci)
     assert ran.ret == (0 if ci else 1)

@@ -88,7 +88,6 @@ def run(
 ) -> Callable[..., pytest.RunResult]:
     monkeypatch.setenv("PYTHONPATH", HERE)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
 
     def with_page(page: str, *words: str, stuck_after: float) -> pytest.RunResult:
         pytester.makepyfile(page)
@@ -112,7 +111,7 @@ def test_what_hangs_fails_with_all_stacks(run: Callable[..., pytest.RunResult]) 
 def test_a_process_that_no_signal_reaches_is_ended_and_replaced(
     run: Callable[..., pytest.RunResult], pytester: pytest.Pytester
 ) -> None:
-    ran = run(BLOCKED, "-p", "xdist.plugin", "-n", "1", "--dist", "loadfile", stuck_after=0.2)
+    ran = run(BLOCKED, "-p", "plugin_processes", "-n", "1", stuck_after=0.2)
     ran.assert_outcomes(failed=1, passed=1)
     ran.stdout.fnmatch_lines(
         ["*crashed while running*test_where_no_signal_comes_through*", "*in test_where_no_signal*"]

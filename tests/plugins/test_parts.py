@@ -31,7 +31,7 @@ def test_parts_are_reported_and_a_failing_side_command_fails_the_run(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(TESTS)
     beside = f"{sys.executable} -c 'print(\"looked\"); raise SystemExit({code})'"
-    words = ("-p", "xdist.plugin", "-n", processes, "-p", "plugin_parts", "--beside", beside)
+    words = ("-p", "plugin_processes", "-n", processes, "-p", "plugin_parts", "--beside", beside)
     ran = run_pytest(*words)
     assert ran.ret == bool(code)
     ran.stdout.fnmatch_lines(["looked", f"*{said}", "*: 11 tests", "the 10 slowest:", "*11 passed in*"])
