@@ -3,21 +3,29 @@
 Pages are read without their code. Of src, docstrings, comments, help texts and error messages are read: the strings of a `raise`.
 
 A docstring that names a constant or a function of src, as ``CONSTANT_CASE`` or ``name()``, must name one that exists.
+
+What it finds in a file is kept in build/prose.json, and holds until the file, the list or this module changes.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
+import os
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "tarry"
+LIST = ROOT / "docs" / "words.toml"
+KEPT = ROOT / "build" / "prose.json"
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "reference"),
@@ -52,7 +60,7 @@ class Word(NamedTuple):
 
 def word_list() -> tuple[list[Word], set[str]]:
     """The list, and the files of src that are not checked yet."""
-    told = tomllib.loads((ROOT / "docs" / "words.toml").read_text(encoding="utf-8"))
+    told = tomllib.loads(LIST.read_text(encoding="utf-8"))
     flags = re.I | re.M
     return [
         *(Word(re.compile(rf"{BEGIN}(?P<said>{one['find']}){REST}", flags), one["instead"]) for one in told["start"]),
@@ -121,29 +129,28 @@ def script_comments(path: Path) -> Iterator[tuple[int, str]]:
             yield number, CODE.sub(blank, line.partition("--")[2])
 
 
-def known_words() -> set[str]:
-    """Every word in the code of src, without docstrings and comments: names, parts of strings, and the words of the scripts."""
-    words = FOREIGN | {
-        word for script in SRC.rglob("*.lua") for word in re.findall(r"\w+", script.read_text(encoding="utf-8"))
-    }
-    for path in SRC.rglob("*.py"):
-        for lexeme in LEXEME.finditer(path.read_text(encoding="utf-8")):
-            if word := lexeme["word"]:
-                words.add(word)
-            elif (string := lexeme["string"]) and "``" not in string:
-                words.update(re.findall(r"\w+", string))
+def words_of(path: Path) -> set[str]:
+    """Every word in the code of a file, without docstrings and comments: names, parts of strings, and the words of a script."""
+    text, words = path.read_text(encoding="utf-8"), set[str]()
+    if path.suffix != ".py":
+        return set(re.findall(r"\w+", text)) if path.suffix == ".lua" else words
+    for lexeme in LEXEME.finditer(text):
+        if word := lexeme["word"]:
+            words.add(word)
+        elif (string := lexeme["string"]) and "``" not in string:
+            words.update(re.findall(r"\w+", string))
     return words
 
 
-def unknown_names(path: Path, known: set[str]) -> Iterator[tuple[int, str, str]]:
-    """Line, name and advice for every constant or function that a docstring names and src does not have."""
-    for node in nodes(path):
+def names_in(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Line, text and name of every constant or function that a docstring of a module names."""
+    for node in nodes(path) if path.suffix == ".py" else ():
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = node.value.value
             for hit in OURS.finditer(text):
                 name = hit["name"].rpartition(".")[2]
-                if (hit["call"] or name.isupper()) and name not in known:
-                    yield node.lineno + text.count("\n", 0, hit.start()), hit["name"], "src has no such name"
+                if hit["call"] or name.isupper():
+                    yield node.lineno + text.count("\n", 0, hit.start()), hit["name"], name
 
 
 def said(node: ast.AST) -> str:
@@ -163,23 +170,58 @@ READ: dict[str, Callable[[Path], Iterable[tuple[int, str]]]] = {
 """How the texts of a file are read."""
 
 
+class Found(NamedTuple):
+    """What a file has, as it is kept."""
+
+    digest: str
+    hits: list[tuple[int, str, str]]
+    names: list[tuple[int, str, str]]
+    words: list[str]
+
+
+def look_at(paths: Iterable[Path], chosen: list[Word]) -> dict[Path, Found]:
+    """What each of them has; only those that have changed are read."""
+    rules = b"".join(path.read_bytes() for path in (Path(__file__), LIST))
+    kept: dict[str, list[Any]] = {}
+    with suppress(OSError, ValueError):
+        kept = json.loads(KEPT.read_bytes())
+    looked = {}
+    for path in paths:
+        digest = hashlib.sha256(rules + path.read_bytes()).hexdigest()
+        known = kept.get(str(path))
+        looked[path] = Found(*known) if known and known[0] == digest else look(path, digest, chosen)
+    KEPT.parent.mkdir(exist_ok=True)
+    part = KEPT.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps({str(path): one for path, one in looked.items()}), encoding="utf-8")
+    part.replace(KEPT)
+    return looked
+
+
+def look(path: Path, digest: str, chosen: list[Word]) -> Found:
+    """What a file has."""
+    texts = list(READ[path.suffix](path))
+    whole = "\n\n".join(text for _, text in texts)
+    here = [word for word in chosen if word.pattern.search(whole)]  # most words are in no text of a file
+    hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, here))
+    return Found(digest, hits, sorted(names_in(path)), sorted(words_of(path)))
+
+
 def main(paths: list[str]) -> int:
     """Print every hit; 1 if there is one."""
     chosen, not_yet = word_list()
     wanted = [Path(path).resolve() for path in paths]
     count = 0
     clean: list[str] = []
-    known = known_words()
-    for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py")), *sorted(SRC.rglob("*.lua"))]:
-        texts = list(READ[path.suffix](path))
-        whole = "\n\n".join(text for _, text in texts)
-        here = [word for word in chosen if word.pattern.search(whole)]  # most words are in no text of a file
-        hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, here))
+    every = [*PAGES, *sorted(SRC.rglob("*.py")), *sorted(SRC.rglob("*.lua"))]
+    looked = look_at(dict.fromkeys([*every, *wanted]), chosen)
+    known = FOREIGN.union(*(one.words for path, one in looked.items() if path.is_relative_to(SRC)))
+    for path in wanted or every:
+        hits = looked[path].hits
         inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
-        unknown = sorted(unknown_names(path, known)) if inside.endswith(".py") else []
+        unknown = [(line, text) for line, text, name in looked[path].names if inside and name not in known]
         count += len(unknown)
-        for line, name, why in unknown:
-            print(f"{path.relative_to(ROOT)}:{line}: '{name}': {why}")
+        for line, name in unknown:
+            print(f"{path.relative_to(ROOT)}:{line}: '{name}': src has no such name")
         if inside in not_yet and not wanted:
             clean += [] if hits else [inside]
             continue

@@ -61,3 +61,26 @@ def test_comments_and_help_texts_are_checked(tmp_path: Path) -> None:
     script = tmp_path / "script.lua"
     script.write_text("local heard = 1\nreturn heard  -- heard by all\n")
     assert [hit for _, text in prose.script_comments(script) for _, hit, _ in prose.found(text, WORDS)] == ["heard"]
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prose, "KEPT", tmp_path / "kept" / "prose.json")
+    read: list[str] = []
+    monkeypatch.setitem(prose.READ, ".py", lambda path: read.append(path.name) or prose.strings(path))
+    one, other = tmp_path / "one.py", tmp_path / "other.py"
+    one.write_text('"""A worker loses his jobs, as ``NO_SUCH_NAME`` says."""\n')
+    other.write_text('"""Fine."""\nLIMIT = 3\n')
+
+    def look() -> list[tuple[list[str], list[str], bool]]:
+        found = prose.look_at([one, other], WORDS).values()
+        return [
+            ([hit for _, hit, _ in one.hits], [name for *_, name in one.names], "LIMIT" in one.words) for one in found
+        ]
+
+    expected = [(["his"], ["NO_SUCH_NAME"], False), ([], [], True)]
+    assert look() == look() == expected
+    assert read == ["one.py", "other.py"]
+    other.write_text('"""It begins anew."""\n')
+    prose.nodes.cache_clear()  # as in the next process
+    assert look() == [expected[0], (["anew"], [], False)]
+    assert read == ["one.py", "other.py", "other.py"]
