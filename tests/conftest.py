@@ -17,7 +17,7 @@ import redis
 import trustme
 from _pytest.assertion import rewrite
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, is_hypothesis_test, settings, strategies
 
 import server_groups
 import servers
@@ -93,6 +93,21 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Hypothesis prepares itself before the processes of a run are forked: it looks for the letters of UTF-8, and reads all sources for values to
+    draw. Each process would do that again, for up to six seconds."""
+    if session.config.option.numprocesses and any(
+        is_hypothesis_test(getattr(one, "obj", None)) for one in session.items
+    ):
+        _draw_once()
+
+
+@settings(max_examples=1, database=None)
+@given(strategies.text(), strategies.integers())
+def _draw_once(_text: str, _number: int) -> None:
+    pass
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
