@@ -10,10 +10,10 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = -n $$(($(1) * $(CORES)))
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
-# The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.
-PROGRAMS := beanstalk bench chaos conformance dashboard dialects frameworks packaging plugins programs service sqs testing
-INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
-	tests/worker/test_worker.py tests/service/test_api.py
+# The quick tests on the embedded server: nothing of what reads sources and pages, of the programs one file. basedpyright has no cache
+# and takes half a minute.
+OUTER := beanstalk bench chaos conformance dashboard dialects docs frameworks mutants names packaging plugins programs service sqs testing vectors
+INNER := $(sort $(filter-out $(OUTER:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin
 # Let Python keep its bytecode: hundreds of processes start, and compiling would be most of their start.
 unexport PYTHONDONTWRITEBYTECODE

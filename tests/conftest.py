@@ -60,10 +60,18 @@ pytest_plugins = ["plugin_time", "plugin_service", "plugin_browser", "plugin_war
 
 LONGEST_FILES = (
     "chaos/test_chaos dashboard/test_browser frameworks/test_celery distributed/test_failover docs/test_blocks docs/test_site service/test_openapi "
-    "conformance/test_continuation worker/test_refusals packaging frameworks upgrade sqs bench watch "
+    "conformance/test_continuation worker/test_refusals model/test_model packaging frameworks upgrade sqs bench watch "
     "locks/test_zookeeper_faults redisson/test_hash_orders redisson/test_codecs_fuzz model faults/test_watch conformance "
     "distributed/test_views chaos testing names beanstalk worker programs locks dashboard distributed faults connections"
 ).split()
+
+
+HEAVY = (
+    "clients/test_not_a_service faults/test_cancellation faults/test_closing faults/test_many_missed_holders locks/test_redis_faults "
+    "model/test_two_producers redisson/test_codecs_fuzz redisson/test_hash_orders schedules/test_many_due worker/test_cancel "
+    "worker/test_error_reports worker/test_idle worker/test_in_hand worker/test_many_topics worker/test_refusals worker/test_unknown_tasks"
+).split()
+"""One in sixteen of the quick tests, and a quarter of their processor time: they are slow, so ``make check`` leaves them out."""
 
 
 MADE = (
@@ -114,6 +122,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what says less than its twin, what needs another server, and what takes long; the longest files come first, or the last one of
     several processes would be waited for."""
     for item in items:
+        if _is_one_of(item, HEAVY):
+            item.add_marker(pytest.mark.slow)
         if _is_one_of(item, HANG_LATER) and item.get_closest_marker("long") is None:
             item.add_marker(pytest.mark.hangs_after(LONGEST_S))
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
