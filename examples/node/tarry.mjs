@@ -128,18 +128,22 @@ export class Topic {
   close() { this.server.socket.end(); }
 }
 
+const bytes32 = (record, at) => [3, 2, 1, 0].reduce((sum, i) => 256 * sum + record.charCodeAt(at + i), 0);
+
 /** What is behind the head of a record and its headers. */
 function bodyOf(record) {
   const flags = record.charCodeAt(MOMENT);
-  let at = MOMENT + 1;
+  let at = MOMENT + 1, further = 0;
   if (flags & HAS_NONCE) at += 6;
   if (flags & HAS_FURTHER) {
-    const further = record.charCodeAt(at);
+    further = record.charCodeAt(at);
     at += 2;
-    if (further & 1) at += 8;
   }
   if (flags & HAS_TTR) at += 4;
   if (flags & HAS_ATTEMPTS) at += 4;
+  if (further & 1) at += 8; // the maximum lateness
+  if (further & 2) at += 8; // the moment of the first event
+  if (further & 4) at += 4 + bytes32(record, at); // steps
   if (flags & HAS_HEADERS) at += 2 + record.charCodeAt(at) + 256 * record.charCodeAt(at + 1);
   return record.slice(at);
 }

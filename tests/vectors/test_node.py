@@ -65,6 +65,19 @@ def test_a_job_that_python_adds_is_popped_and_finished(run: Run, url: str, optio
         assert topic.stats().finished == 1
 
 
+def test_what_scripts_have_written_before_a_body_is_no_part_of_it(run: Run, url: str) -> None:
+    with Client(url) as client:
+        topic = client.topic("t")
+        for _ in range(2):
+            topic.add({"to": "Åda"}, id="7", delay="1h", latest="2h", if_exists="replace", headers={"a": "b"})
+        topic.reschedule("7", delay=0)
+        held = topic.pop()
+        assert held is not None
+        held.step("charge", lambda: "x" * 300)
+        held.release(delay=0)
+        assert json.loads(run("pop", "t"))["body"] == {"to": "Åda"}
+
+
 def test_a_job_that_it_adds_is_popped_by_python(run: Run, url: str) -> None:
     with Client(url) as client:
         id = run("add", "t", '{"to": "Åda"}')
