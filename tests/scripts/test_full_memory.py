@@ -76,6 +76,18 @@ def test_every_other_settling_verb_works(full: Any) -> None:
     assert topic.check().ok
 
 
+def test_a_step_is_refused_and_its_job_is_released(full: Any) -> None:
+    running, topic, _ = full
+    job = topic.pop()
+    with pytest.raises(Unavailable, match="memory is full"):
+        job.step("charge", lambda: 17)
+    assert topic.get(job.id).steps == job.steps == {}
+    job.release(delay=0)
+    running.ask("CONFIG", "SET", "maxmemory", "0")
+    again = next(one for one in topic.pop_many(50) if one.id == job.id)
+    assert again.step("charge", lambda: 18) == 18
+
+
 def test_reservations_expire_and_jobs_are_handed_out_again(full: Any) -> None:
     _, topic, clock = full
     assert len(topic.pop_many(50, ttr=10)) == 50
