@@ -86,6 +86,65 @@ def test_an_interrupted_move_resumes_after_any_step(two: Any, clock: Clock, step
     assert list(seen(old)) == ["held"]
 
 
+@pytest.mark.parametrize(("parts", "others"), [(1, 1), (1, 3), (3, 2)])
+def test_updates_and_windows_move_with_their_jobs(two: Any, clock: Clock, parts: int, others: int) -> None:
+    """The windows are those that the jobs would have where they were."""
+    old, new = two
+    here, there = old.topic("orders", partitions=parts), new.topic("orders", partitions=others)
+    event = {"if_exists": "replace", "delay": "40s", "latest": "1m"}
+    first = clock.now
+    for id in ("released", "handled"):
+        here.add("old", id=id)
+    held = {job.id: job for job in here.pop_many(2)}
+    here.add("old", id="waits", **event)
+    clock.advance("10s")
+    here.add("event", id="waits", **event)
+    for id in held:
+        here.add("new", id=id, if_exists="update")
+    here.release(held["released"], delay="5s")
+    here.finish(held["handled"])
+    clock.advance("35s")
+    assert old.migrate("orders", there).moved == 3
+    assert not here.list().jobs
+    assert [(job.id, job.body) for job in there.list()] == [("handled", "new"), ("released", "new"), ("waits", "event")]
+    dues = {id: there.add("last", id=id, **event).due - first for id in ("waits", "released", "handled")}
+    assert dues == {"waits": timedelta(minutes=1), "released": timedelta(seconds=70), "handled": timedelta(seconds=70)}
+    clock.advance("40s")
+    jobs = there.pop_many(3)
+    assert {(job.body, job.attempt) for job in jobs} == {("last", 1)}
+    there.add("after", id="waits", if_exists="update")
+    there.finish_many(jobs)
+    assert [(job.body, job.state) for job in there.list()] == [("after", "ready")]
+    for topic in (here, there):
+        assert topic.check().ok
+
+
+def test_a_job_whose_reservation_is_over_moves(two: Any, clock: Clock) -> None:
+    """As one that waits, which the counts call it: its worker may be gone."""
+    old, new = two
+    topic = old.topic("orders")
+    topic.add_many([tarry.NewJob(n, id=f"{n:03}", max_attempts=1 if n % 2 else 9, priority=n % 4) for n in range(300)])
+    topic.pop_many(300, ttr="1s")
+    clock.advance("2s")
+    assert old.migrate("orders", new.topic("orders"), dry_run=True) == tarry.Migrated(300)
+    assert old.migrate("orders", new.topic("orders")) == tarry.Migrated(300)
+    stats = new.topic("orders").stats()
+    assert (stats.ready, stats.dead, topic.stats().timed_out) == (150, 150, 300)
+    assert new.topic("orders").list("ready", limit=1).jobs[0].reason == "timed out"
+    for one in (topic, new.topic("orders")):
+        assert one.check().ok
+
+
+def test_a_departing_job_that_failed_and_is_updated_waits_for_its_retry(two: Any) -> None:
+    topic = two[0].topic("orders")
+    topic.add("old", id="x")
+    topic.release(topic.pop(), delay="1m", reason="no answer")
+    two[0].engine.run(migration.depart(topic.verbs._single.keys, b"word"))
+    topic.add("new", id="x", if_exists="update")
+    assert [(job.body, job.attempts) for job in topic.list("retrying")] == [("new", 1)]
+    assert topic.stats().retrying == 1
+
+
 def test_a_departing_job_is_shown_in_its_former_state(two: Any, clock: Clock) -> None:
     old, new = two
     topic = old.topic("orders")

@@ -39,6 +39,32 @@ def test_jobs_are_stored_in_the_partition_of_their_id(adapter: Any, topic: Any) 
     perform(adapter, story())
 
 
+def test_jobs_are_updated_and_put_off_in_their_partitions(adapter: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        ids = [f"job-{n}" for n in range(30)]
+        event = {"if_exists": "replace", "delay": "40s", "latest": "1m"}
+        added = await topic.add_many([tarry.NewJob("old", id=id) for id in ids], **event)
+        first = added[0].due - timedelta(seconds=40)
+        clock.advance("30s")
+        added = await topic.add_many([tarry.NewJob("event", id=id) for id in ids], **event)
+        assert {one.due - first for one in added} == {timedelta(minutes=1)}
+        added = await topic.add_many([tarry.NewJob("new", id=id) for id in ids], if_exists="update", delay="9h")
+        assert {(one.is_new, one.state, one.due - first) for one in added} == {(False, "delayed", timedelta(minutes=1))}
+        clock.advance("30s")
+        jobs = await topic.pop_many(100)
+        assert [(job.body, job.attempt) for job in jobs] == [("new", 1)] * 30
+        await topic.add_many([tarry.NewJob("last", id=id) for id in ids], if_exists="update")
+        await topic.finish_many(jobs)
+        again = await topic.pop_many(100)
+        assert {(job.id, job.body, job.attempt) for job in again} == {(id, "last", 1) for id in ids}
+        await topic.finish_many(again)
+        stats = await topic.stats()
+        assert (stats.finished, stats.reserved, stats.ready) == (60, 0, 0)
+        assert (await topic.check()).ok
+
+    perform(adapter, story())
+
+
 def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
     """Promise: Declared keys."""
     slots = [{key_slot(key) for key in partition_keys("default", "orders", n, 8)} for n in range(8)]

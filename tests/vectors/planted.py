@@ -16,7 +16,7 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault("migration/arrive", "migration/arrive", "if latest >= number then", "if latest > number then"),
-    Fault("migration/arrive", "migration/arrive", "pack_run(attempt, limit, 0, first, '', fault)", "pack_run(attempt, limit, 0, 0, '', fault)"),
+    Fault("migration/arrive", "migration/arrive", "pack_run(attempt, limit, 0, first, '', fault, is_changed)", "pack_run(attempt, limit, 0, 0, '', fault, is_changed)"),
     Fault("migration/depart", "migration/depart", "or departure == overtaken", "or overtaken ~= ''"),
     Fault("migration/depart", "lib/departure", "math.max(now, last + 1, above + 1)", "math.max(now, above + 1)"),
     Fault("migration/end_departure", "migration/end_departure", "index_again(id, at)", ""),

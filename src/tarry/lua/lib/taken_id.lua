@@ -22,7 +22,7 @@ local function handle_taken(id, mark_and_due, value, index)
     return math.min(at, first_of(old) + latest)
   end
   if mark == 'u' then
--- include run heads latest update
+-- include run heads latest retries update
     local state, since = state_of()
     local was_added = nonce_of(old) == nonce_after(stamp .. value)
     if was_added then repeated = repeated + 1 end

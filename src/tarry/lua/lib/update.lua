@@ -41,6 +41,8 @@ local function update(id, old, new, since)
   redis.call('HSET', jobs, id, record)
   if redis.call('HDEL', leaving, id) == 1 then
     put(id, since, string.sub(record, FLAGS_AT))
+    note_retry(id, since, first_failure(id))
+    keep_retrying()
   elseif redis.call('ZSCORE', due, id) then
     take_from_indexes({id})
     if priority > 0 then index_jobs(priority, {text(since), id}) end

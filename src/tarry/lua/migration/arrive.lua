@@ -35,8 +35,8 @@ local function take_in(id, place, value, run, failed)
   local priority = priority_of(string.byte(value, FLAGS_AT) or 0)
   if name == 'due' and priority > 0 then index_jobs(priority, {at, id}) end
   if run ~= '' then
-    local attempt, limit, _, first, _, fault = unpack_run(run)
-    redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))
+    local attempt, limit, _, first, _, fault, is_changed = unpack_run(run)
+    redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault, is_changed))
     if failed ~= '' then redis.call('HSET', attempts, id, failed) end
     if name == 'due' then note_retry(id, tonumber(at), first) end
   end

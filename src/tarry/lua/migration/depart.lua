@@ -1,7 +1,7 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
--- Takes up to `limit` jobs out of their place, those due first, then dead ones, and keeps their places in `leaving` until the
+-- Takes up to `limit` jobs out of their place, those due first (also if their reservation is over), then dead ones, and keeps their places in `leaving` until the
 -- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. `nonce` is unique. A departure
 -- that was `overtaken` at its destination, by number `above` (this server has lost what it had done, and its clock is behind), gets
 -- another number.
@@ -31,6 +31,11 @@ local departure = redis.call('HGET', leaving, '')
 if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   redis.call('DEL', leaving)
   departure = false
+  local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  if #over > 0 then
+-- include run count attempts bury expired_reservations
+    put_back(over)
+  end
   take(due, 'due')
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
   keep_unkept()
