@@ -126,21 +126,23 @@ def formatted(texts: dict[Path, str]) -> dict[Path, str]:
         return {path: Path(folder, path).read_text(encoding="utf-8") for path in texts}
 
 
-def stale() -> dict[Path, str]:
-    """The texts of the modules that are not what they would be made now."""
+def changed(texts: dict[Path, str]) -> dict[Path, str]:
+    """Those that are not the texts of their files."""
     return {
         path: text
-        for path, text in made().items()
+        for path, text in texts.items()
         if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text
     }
 
 
 def main() -> None:
-    found = stale()
-    if sys.argv[1:] == ["--check"]:
-        if found:
-            raise SystemExit(f"stale: {', '.join(map(str, found))}. Run `make blocking`.")
-        return
+    write(changed(made()), "stale", check=sys.argv[1:] == ["--check"])
+
+
+def write(found: dict[Path, str], what: str, *, check: bool) -> None:
+    """Writes the texts of files. ``check``: writes none, and fails if there are any."""
+    if check and found:
+        raise SystemExit(f"{what}: {', '.join(map(str, found))}. Run `make blocking`.")
     for path, text in found.items():
         (ROOT / path).write_text(text, encoding="utf-8")
         print(f"written: {path}")

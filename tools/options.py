@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import option_places
-from blocking import ROOT, formatted
+from blocking import ROOT, changed, formatted, write
 from option_places import IN_CLASS, Place
 from option_table import BY_SCRIPTS, OPTIONS
 
@@ -119,14 +119,7 @@ def made(dropped: frozenset[str] = frozenset()) -> dict[Path, str]:
 def main() -> None:
     mode, *names = sys.argv[1:] or [""]
     found = made(frozenset(names) if mode == "--drop" else frozenset())
-    stale = {path: text for path, text in found.items() if (ROOT / path).read_text(encoding="utf-8") != text}
-    if mode == "--check":
-        if stale:
-            raise SystemExit(f"not as tools/option_table.py says: {', '.join(map(str, stale))}. Run `make blocking`.")
-        return
-    for path, text in stale.items():
-        (ROOT / path).write_text(text, encoding="utf-8")
-        print(f"written: {path}")
+    write(changed(found), "not as tools/option_table.py says", check=mode == "--check")
 
 
 if __name__ == "__main__":
