@@ -449,6 +449,31 @@ def test_failed_of_a_task_group_fails_those_that_it_names(client: tarry.Client, 
     assert client.topic("n").list().jobs[0].attempts == 0
 
 
+class Mute(Exception):
+    """An exception that cannot be shown."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_error_that_cannot_be_shown_keeps_no_other_job(
+    client: tarry.Client, worker: tarry.Worker, kind: str
+) -> None:
+    topic = client.topic("n")
+    topic.add_many([tarry.NewJob(id, id=id) for id in "abcd"])
+
+    def fail(jobs: list[Any]) -> None:
+        raise tarry.Failed(dict(zip(jobs, [tarry.Bury("bad"), Mute(), "no answer"], strict=False)))
+
+    worker.on("n", batch=10)(as_kind(kind, fail))
+    work(worker)
+    assert {job.id: job.state for job in topic.list()} == {"a": "dead", "b": "delayed", "c": "delayed"}
+    assert topic.stats().finished == 1
+
+
 @pytest.mark.parametrize("given", [["a"], {"a": 7}, None])
 def test_failed_takes_a_map_of_errors(given: Any) -> None:
     with pytest.raises(tarry.BadInput, match="give a map from jobs to exceptions or text"):
