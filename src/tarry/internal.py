@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tarry.values.durations import SECOND, as_datetime, duration_us, moment_us
     from tarry.values.names import IdGenerator, OwnTopic, check_name
     from tarry.values.printable import log_formatter, one_line
-    from tarry.verbs.codecs import JSON, RAW
+    from tarry.verbs.codecs import JSON, JSON_FAULTS, RAW
     from tarry.verbs.jobs.dead_groups import JobSearch, task_call
     from tarry.verbs.jobs.job_values import StoredJob, head_of
     from tarry.verbs.jobs.options import JobOptions
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JSON",  # the codec byte of a body that is JSON
+    "JSON_FAULTS",  # what reading JSON raises, where a program has an answer of its own
     "LONGEST_TTR_MS",  # the longest time to run, for other protocols
     "RAW",  # the codec of a body that is bytes
     "SECOND",  # a second in microseconds, the unit of all moments
@@ -95,6 +96,7 @@ __all__ = [
 _PLACES = {
     "JSON": "verbs.codecs",
     "LONGEST_TTR_MS": "verbs.jobs.records",
+    "JSON_FAULTS": "verbs.codecs",
     "RAW": "verbs.codecs",
     "SECOND": "values.durations",
     "Command": "core.requests",

@@ -22,6 +22,8 @@ from tarry.errors import BadInput, BodyError
 T = TypeVar("T")
 JSON, RAW = 0, 1
 """Flags in a job's head: the body is JSON (or the output of a custom codec), or plain bytes."""
+JSON_FAULTS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""The exceptions of msgspec for bytes that are no JSON, or not that of a type, or nested too deeply."""
 _TEXT = frozenset((str,))
 _INEXACT = frozenset((set, frozenset, Decimal, datetime))
 """Types whose values JSON returns as others; also ``date``, ``UUID``, ``Enum`` and the like, which are text that says all they say."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tarry.errors import BadInput
+from tarry.internal import JSON_FAULTS
 from tarry.programs.dialects import replacement
 from tarry.programs.dialects import verbs_by_id as by_id
 from tarry.programs.serving.router import Handler, RouteTable
@@ -163,7 +164,7 @@ def _read(raw: bytes, model: Any) -> Any:
     try:
         found = msgspec.json.decode(raw, type=dict[str, Any])
         return msgspec.convert({name.lower(): value for name, value in found.items()}, model)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         raise BadInput(NO_JSON) from None
 
 

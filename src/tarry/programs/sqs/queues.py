@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry.errors import BodyError, JobExists
-from tarry.internal import JSON, JobOptions, OwnTopic, head_of, perform, server_verbs
+from tarry.internal import JSON, JSON_FAULTS, JobOptions, OwnTopic, head_of, perform, server_verbs
 from tarry.programs.sqs.faults import SqsError, invalid, unknown_queue
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Queues:
             return None
         try:
             stored = msgspec.json.decode(body, type=StoredQueue)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except JSON_FAULTS:
             stored = StoredQueue()
         if not is_name(job.id):
             return None

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import msgspec
 
+from tarry.internal import JSON_FAULTS
 from tarry.programs.serving.connection_limits import connection_of
 from tarry.programs.serving.request import ClientGone
 from tarry.programs.serving.responses import PlainResponse, Response
@@ -173,7 +174,7 @@ async def _parse_json(body: bytes, action: str = "") -> dict[str, Any]:
     await limits.check_json(body, action)
     try:
         return msgspec.json.decode(body or b"{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         raise SqsError("SerializationException", "The request is not a JSON object.") from None
 
 

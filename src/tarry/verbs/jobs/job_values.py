@@ -13,7 +13,7 @@ from msgspec import Struct
 from tarry.errors import BadInput, BodyError, NoResult
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.other_words import HidesOtherWords
-from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.codecs import JSON_FAULTS, BodyCodec
 from tarry.verbs.jobs import job_fields as contents
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import FailedAttempt
@@ -391,7 +391,7 @@ def result_of(job: JobInfo[Any], kind: Any = Any, *, waited: bool = True) -> Any
         return None
     try:
         return msgspec.json.decode(job.result_json, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
+    except JSON_FAULTS as fault:
         raise not_kept(job, f"it does not decode: {fault}") from None
 
 

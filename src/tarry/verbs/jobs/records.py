@@ -26,7 +26,7 @@ import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, duration_us
-from tarry.verbs.codecs import JSON, RAW
+from tarry.verbs.codecs import JSON, JSON_FAULTS, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE, NO_RUN, FailedAttempt, FinishedRecord, JobContents, JobRun, Record
 
 LONGEST_TTR_MS = 2**32 - 1
@@ -190,7 +190,7 @@ def unpack_headers(packed: bytes | dict[str, str] | None) -> dict[str, str]:
         raise BodyError(_NO_HEADERS)
     try:
         return _HEADERS.decode(packed) if packed else {}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         raise BodyError(_NO_HEADERS) from None
 
 

@@ -21,7 +21,7 @@ from msgspec import UNSET, structs
 
 from tarry import AsyncTopic, JobInfo
 from tarry.errors import BadInput, JobExists
-from tarry.internal import RAW, JobOptions, head_of, one_line, perform, server_verbs
+from tarry.internal import JSON_FAULTS, RAW, JobOptions, head_of, one_line, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.forms import ActionPlan, Form
 from tarry.programs.dashboard.lifecycle import is_editable
@@ -115,7 +115,7 @@ def fields_of(job: JobInfo[Any]) -> FormFields:
 def _body_as_text(raw: bytes, flags: int) -> tuple[str, str]:
     try:
         text = raw.decode() if flags == RAW else _escaped(msgspec.json.format(raw, indent=2).decode())
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except JSON_FAULTS:
         return "keep", ""
     if len(text) > LONGEST_EDITED or not all(sign.isprintable() or sign in "\n\t" for sign in text):
         return "keep", ""

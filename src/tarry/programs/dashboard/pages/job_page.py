@@ -11,7 +11,7 @@ import msgspec
 
 from tarry import JobInfo, Schedule
 from tarry.errors import BodyError, NoResult
-from tarry.internal import RAW, as_datetime, head_of, perform, server_verbs
+from tarry.internal import JSON_FAULTS, RAW, as_datetime, head_of, perform, server_verbs
 from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
@@ -148,7 +148,7 @@ def body(job: JobInfo[Any] | Schedule) -> ShownBody:
     if flags != RAW:
         try:
             text = msgspec.json.format(raw, indent=2).decode()
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except JSON_FAULTS:
             pass
         else:
             return ShownBody("JSON", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
