@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,8 @@ def fill(client: TestClient, clock: Clock) -> Any:
     topic.add("dead", id="dead")
     topic.add("tried", id="tried", max_attempts=9)
     hands = {job.id: job for job in topic.pop_many(3, ttr="1h")}
+    for id in ("dead", "tried"):
+        hands[id].step("charge", partial("{}-17".format, id))
     topic.bury(hands["dead"], reason="no use")
     topic.release(hands["tried"], delay="5m")
     for n in range(450):
@@ -36,7 +39,7 @@ def fill(client: TestClient, clock: Clock) -> Any:
 def seen(client: TestClient, *, state: Any = None) -> dict[str, Any]:
     page, found = client.topic("orders").list(state, limit=1000), dict[str, Any]()
     for job in page:
-        found[job.id] = (job.body, job.due, job.attempts, job.reason, job.headers, job.state)
+        found[job.id] = (job.body, job.due, job.attempts, job.reason, job.headers, job.state, job.steps)
     return found
 
 
