@@ -11,6 +11,7 @@ ARGUMENTS = {
     "amount": "number: at most so many",
     "arrived": "flag: the destination has it",
     "before": "µs, moment: of the last occurrence that the caller knows to be handled",
+    "begins": "flag: the count begins anew",
     "bound": "µs: the most that the first may be late; or empty",
     "buckets": "number: of counts",
     "called_before": "flag: a token called the caller",
@@ -112,6 +113,10 @@ ARGUMENTS = {
 """What each argument is, and how it is written."""
 IN_SCRIPT = {
     ("topic/add", "mode"): "word: `all` or `each`",
+    (
+        "topic/add",
+        "lease",
+    ): "text: the second for which the caller knows that the topic has no limits for producers; `0`; or `moved`",
     ("topic/add", "value"): "bytes: flags, what they name, body: the record of a job without its moment",
     ("topic/add_soon", "value"): "bytes: as in `topic/add`",
     ("topic/add_later", "value"): "bytes: as in `topic/add`",

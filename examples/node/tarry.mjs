@@ -108,8 +108,9 @@ export class Topic {
   async add(body, delayUs = 0) {
     const id = randomBytes(12).toString("hex");
     await this.server.ask("SADD", `tarry:${bytes(this.namespace)}:topics`, bytes(this.name)); // for lists of topics
-    await this.server.call("topic/add", this.namespace, this.name, "all", 0, id, `e${delayUs}`, // a nonce: a repeated call adds nothing
+    const reply = await this.server.call("topic/add", this.namespace, this.name, "all", "0", 0, id, `e${delayUs}`, // a nonce: a repeated call adds nothing
       String.fromCharCode(HAS_NONCE) + randomBytes(6).toString("latin1") + bytes(JSON.stringify(body)));
+    if (reply === "FULL") throw new Error(`${this.name} is full: nothing was added`);
     return id;
   }
 

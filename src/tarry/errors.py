@@ -6,6 +6,7 @@ details and the CLI's JSON carry:
     TarryError
     ├── BadInput (ValueError)           refused before anything was written
     ├── JobExists                       another job has the id, dead ones included
+    ├── TopicFull                       the topic may have no more jobs that wait; add again later
     ├── UnknownTopic                    a program shows or empties a topic in which nothing ever was
     ├── StaleReceipt                    the reservation is no longer yours
     ├── StepNotKept                     a step of a job has run, and its result cannot be kept
@@ -51,6 +52,24 @@ class JobExists(TarryError):
         self.id = id
         self.state = state
         #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
+        self.done = done
+
+
+class TopicFull(TarryError):
+    """As many jobs wait in the topic as ``configure(max_pending=, max_pending_bytes=)`` allows. This one was not added; add it again later, or run more workers."""
+
+    code = "topic_full"
+
+    def __init__(self, message: str = "", *, topic: str = "", done: int = 0) -> None:
+        named = (
+            f"Topic {topic} is full: no more jobs may wait in it, by its max_pending or max_pending_bytes. Nothing was added; "
+            "add it again later, or run more workers."
+            if topic
+            else ""
+        )
+        super().__init__(message or named or self.__doc__)
+        self.topic = topic
+        #: how many jobs of the same ``add_many`` were added: those of the scripts before this one, and those of other partitions
         self.done = done
 
 

@@ -9,6 +9,7 @@ The quick run plays the same games each time; the full one new ones, as many as 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -27,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from model.topic_model import KEEP, Job, Topic
-from tarry import BadInput, JobExists, NewJob, Reservation, StaleReceipt
+from tarry import Added, BadInput, JobExists, NewJob, Reservation, StaleReceipt, TopicFull
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import add, settle, steps
 from tarry.verbs.jobs.options import JobOptions
@@ -49,6 +50,7 @@ LATEST = st.none() | st.sampled_from([1000, 5000, 59 * SECOND, 61 * SECOND, 3600
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
 CALLS = st.sampled_from(["once", "twice", "only again"])
+ON_THE_WAY = st.sampled_from([0, 0, 0, SECOND // 2, 2 * SECOND])
 HOLDERS = st.sampled_from(["web-1", "web-2"])
 STATES = st.sampled_from(["delayed", "ready", "reserved", "dead", "retrying", "finished"])
 _names = count()
@@ -64,7 +66,9 @@ class Game(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.clock = Clock()
-        self.client = TestClient(self.url, self.clock, namespace=f"model{next(_names)}")
+        name = f"model{next(_names)}"
+        self.client = TestClient(self.url, self.clock, namespace=name)
+        self.other = TestClient(self.url, self.clock, namespace=name)
         self.topic = self.client.topic("t")
         self.believed = Topic(now=self.clock.us)
         self.held: list[Reservation] = []
@@ -81,6 +85,7 @@ class Game(RuleBasedStateMachine):
             found = self.topic.check()
             self.topic.purge()
             self.client.close()
+            self.other.close()
             self.server.close()
             assert found.ok, found.faults
 
@@ -88,18 +93,20 @@ class Game(RuleBasedStateMachine):
         self, spec: tuple[str, int, int | None, int | None, int], k: int = 0, n: int = 1
     ) -> tuple[NewJob[Any], Job]:
         id, delay, limit, ttr, priority = spec
-        body = next(self.bodies)
+        number = next(self.bodies)
+        body = f"{number}:" + "x" * (7 * number % 60)
         at = self.believed.now + (delay + k if delay else k - n)
         real = NewJob(body, delay=us(delay), id=id, max_attempts=limit, ttr=us(ttr) if ttr else None, priority=priority)
         return real, Job(body, at, limit, ttr, priority=priority)
 
     # ── adding, popping ──
 
-    @rule(spec=NEW, if_exists=IF_EXISTS, latest=LATEST, twice=st.booleans(), by_small=st.booleans())
-    def add(self, spec: Any, if_exists: Any, latest: int | None, twice: bool, by_small: bool) -> None:
+    @rule(
+        spec=NEW, if_exists=IF_EXISTS, latest=LATEST, twice=st.booleans(), by_small=st.booleans(), on_the_way=ON_THE_WAY
+    )
+    def add(self, spec: Any, if_exists: Any, latest: int | None, twice: bool, by_small: bool, on_the_way: int) -> None:
         real, job = self.new(spec)
         latest = max(latest, spec[1]) if latest is not None and if_exists == "replace" else None
-        created, state = self.believed.add(spec[0], job, if_exists, latest)
         opts = JobOptions(
             delay=real.delay or 0,
             if_exists=if_exists,
@@ -109,9 +116,18 @@ class Game(RuleBasedStateMachine):
         ).encode()
         if latest is not None:
             opts = opts.due_within(us(latest))
-        call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
+        call, lease = add.add_job(self.topic.verbs.context, real.body, opts, real.id), self.believed.own_lease()
+        self.time_passes(on_the_way)
+        job.at += on_the_way
+        is_full = self.believed.is_full([(spec[0], job)], if_exists, lease)
+        created, state = (False, "") if is_full else self.believed.add(spec[0], job, if_exists, latest)
         for ask in [call if by_small else call.as_large(), call.as_replay()][: 1 + twice]:
-            if if_exists == "error" and not created:
+            self.believed.learn(lease)
+            if is_full:
+                with pytest.raises(TopicFull):
+                    self.client.engine.run(ask)
+                self.believed.not_added += 1
+            elif if_exists == "error" and not created:
                 with pytest.raises(JobExists) as told:
                     self.client.engine.run(ask)
                 assert told.value.state == state
@@ -123,12 +139,28 @@ class Game(RuleBasedStateMachine):
     def add_many_within(self, specs: Any, latest: int) -> None:
         latest = max(latest, *(spec[1] for spec in specs))
         pairs = [self.new(spec, k, len(specs)) for k, spec in enumerate(specs)]
-        answers = [
-            self.believed.add(spec[0], job, "replace", latest) for spec, (_, job) in zip(specs, pairs, strict=True)
-        ]
         opts = JobOptions(if_exists="replace").encode().due_within(us(latest))
-        added = self.client.engine.run(add.add_jobs(self.topic.verbs.context, [real for real, _ in pairs], opts))
-        assert [(one.is_new, one.state) for one in added] == answers
+        flow = add.add_jobs(self.topic.verbs.context, [real for real, _ in pairs], opts)
+        self.adds_all([spec[0] for spec in specs], pairs, "replace", latest, lambda: self.client.engine.run(flow))
+
+    def adds_all(
+        self,
+        ids: list[str],
+        pairs: list[tuple[NewJob[Any], Job]],
+        if_exists: str,
+        latest: int | None,
+        really: Callable[[], list[Added]],
+    ) -> None:
+        """All of them or none."""
+        lease = self.believed.own_lease()
+        if self.believed.is_full([(id, job) for id, (_, job) in zip(ids, pairs, strict=True)], if_exists, lease):
+            with pytest.raises(TopicFull):
+                really()
+            self.believed.not_added += len(ids)
+            return
+        answers = [self.believed.add(id, job, if_exists, latest) for id, (_, job) in zip(ids, pairs, strict=True)]
+        assert [(one.is_new, one.state) for one in really()] == answers
+        self.believed.learn(lease)
 
     @rule(specs=st.lists(NEW, min_size=1, max_size=6), if_exists=IF_EXISTS)
     def add_many(self, specs: Any, if_exists: Any) -> None:
@@ -142,9 +174,7 @@ class Game(RuleBasedStateMachine):
             with pytest.raises(JobExists):
                 self.topic.add_many(reals)
         else:
-            answers = [self.believed.add(id, job, if_exists) for id, (_, job) in zip(ids, pairs, strict=True)]
-            added = self.topic.add_many(reals, if_exists=if_exists)
-            assert [(one.is_new, one.state) for one in added] == answers
+            self.adds_all(ids, pairs, if_exists, None, lambda: self.topic.add_many(reals, if_exists=if_exists))
 
     @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS, holder=HOLDERS)
     def pop(self, n: int, ttr: int, holder: str = "web-1") -> None:
@@ -318,6 +348,27 @@ class Game(RuleBasedStateMachine):
         self.topic.configure(concurrency=cap, max_lateness=us(latest) if latest else None)
         self.believed.cap, self.believed.latest = cap or 10**9, latest or 10**18
 
+    @rule(
+        most=st.none() | st.sampled_from([1, 2, 3]),
+        most_bytes=st.none() | st.sampled_from([60, 150]),
+        by_another=st.booleans(),
+        really=st.sampled_from([False, True]),
+    )
+    def limit_producers(self, most: int | None, most_bytes: int | None, by_another: bool, really: bool) -> None:
+        if not really:
+            return
+        topic = self.other.topic("t") if by_another else self.topic
+        topic.configure(max_pending=most, max_pending_bytes=most_bytes)
+        self.believed.limit_producers(most, most_bytes)
+        if not by_another:
+            self.believed.lease = -1
+
+    @rule()
+    def check(self) -> None:
+        found = self.topic.check()
+        assert found.ok, found.faults
+        self.believed.weigh()
+
     @rule()
     def resume(self) -> None:
         self.topic.resume()
@@ -359,6 +410,7 @@ class Game(RuleBasedStateMachine):
         assert sum(counts) == self.believed.popped
         assert min(counts, default=0) >= 0
         assert (stats.refused, stats.too_late) == (self.believed.refused, self.believed.too_late)
+        assert (stats.not_added, stats.pending_bytes) == (self.believed.not_added, self.believed.pending_bytes())
         states = [state for state, *_ in believed.values()]
         for state in ("delayed", "ready", "reserved", "dead"):
             assert getattr(stats, state) == states.count(state)

@@ -11,6 +11,7 @@ Add:  a verb is a method of ``Topic`` with ``@by_the_table("verb")``, which fail
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -21,6 +22,8 @@ from life_cycle import STEPS
 P = ParamSpec("P")
 R = TypeVar("R")
 KEEP, SWEEP = 30 * 86_400_000_000, 16
+LEASE = 1_000_000
+REVIVES = ("replace", "update")
 
 
 def by_the_table(
@@ -69,6 +72,11 @@ class Job:
     changed: bool = False  # since the last hand-out
     steps: dict[str, int] = field(default_factory=dict)  # of this body
 
+    @property
+    def size(self) -> int:
+        """Of the body, as JSON."""
+        return len(json.dumps(self.body))
+
 
 @dataclass
 class Topic:
@@ -83,6 +91,12 @@ class Topic:
     refused: int = 0
     too_late: int = 0
     keep_finished: int | None = None
+    most: int | None = None
+    most_bytes: int | None = None
+    since: int = 0  # when the last lease ends that was given before these limits
+    lease: int = -1  # of the client that adds: the second in which it does not look for limits
+    weighed: bool = False  # the bytes of the bodies that wait are counted
+    not_added: int = 0
     history: dict[str, int] = field(default_factory=dict)
     """Of each finished job that is kept: when its keep ends."""
 
@@ -106,6 +120,49 @@ class Topic:
     def in_place(self, place: str, until: int) -> list[tuple[str, Job]]:
         found = [(id, job) for id, job in self.jobs.items() if job.place == place and job.at <= until]
         return sorted(found, key=lambda pair: (pair[1].at, pair[0].encode()))
+
+    def waiting(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.place == "due"]
+
+    def pending_bytes(self) -> int | None:
+        return sum(job.size for job in self.waiting()) if self.weighed else None
+
+    def limit_producers(self, most: int | None, most_bytes: int | None) -> None:
+        if (self.most, self.most_bytes) == (None, None):
+            self.since = self.now + LEASE
+        self.most, self.most_bytes = most, most_bytes
+        self.weighed = self.weighed and most_bytes is not None
+
+    def weigh(self) -> None:
+        """The bytes are counted, if they are limited, and every producer knows of it."""
+        self.weighed = self.weighed or (self.most_bytes is not None and self.now >= self.since)
+
+    def is_full(self, specs: list[tuple[str, Job]], if_exists: str, lease: int) -> bool:
+        """Whether the topic has no room for those that are new. ``lease``: with which they are sent."""
+        if lease == self.now // LEASE or (self.most, self.most_bytes) == (None, None):
+            return False
+        self.weigh()
+        first = dict(reversed(specs))
+        new = [
+            job.size
+            for id, job in first.items()
+            if id not in self.jobs or (if_exists in REVIVES and self.jobs[id].place == "dead")
+        ]
+        if not new:
+            return False
+        over = self.most is not None and len(self.waiting()) + len(new) > self.most
+        return over or (self.most_bytes is not None and (self.pending_bytes() or 0) + sum(new) > self.most_bytes)
+
+    def learn(self, lease: int) -> None:
+        """What the client knows of the limits, after an add that was sent with a lease, and was answered."""
+        if (self.most, self.most_bytes) != (None, None):
+            self.lease = self.lease if lease == self.now // LEASE else -1
+        elif lease < 0:
+            self.lease = self.now // LEASE
+
+    def own_lease(self) -> int:
+        """With which the client sends an add."""
+        return self.lease if self.now // LEASE == self.lease else -1
 
     @by_the_table("add")
     def add(self, id: str, new: Job, if_exists: str, latest: int | None = None) -> tuple[bool, str]:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from tarry import JobExists
+from tarry import JobExists, TopicFull
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import ADD, ADD_LATER, ADD_SOON, add_job
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
+from tarry.verbs.jobs.topic_context import NO_LEASE
 
 US = 1e-6
+SECOND = 1_000_000
 HORIZON = HORIZON_US * US
 Y2027, EPOCH = datetime(2027, 2, 3, tzinfo=timezone.utc), datetime(1970, 1, 1, tzinfo=timezone.utc)
 PLAIN: list[dict[str, Any]] = [
@@ -38,8 +40,10 @@ SITUATIONS = {
 
 
 def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]:
-    """With a nonce that is always the same."""
-    call: ScriptCall[Any] = add_job(topic.verbs.context, "tea", JobOptions(**options).encode(), id)
+    """With a nonce that is always the same. It is known that the topic has no limits for producers."""
+    context = topic.verbs.context
+    context.leases.learn(context.keys, NO_LEASE, topic.engine._clock.us)
+    call: ScriptCall[Any] = add_job(context, "tea", JobOptions(**options).encode(), id)
     if id is not None:
         id_bytes, mark_and_due, value = call.items
         call.items = (id_bytes, mark_and_due, value[:1] + b"nonce." + value[7:])
@@ -118,9 +122,23 @@ def test_a_taken_id_is_refused_with_the_state_of_its_job(topic: Any, server: Any
     assert topic.stats().repeated == 0
 
 
+def small(
+    client: TestClient, topic: Any, clock: Clock, script: Any, item: tuple[bytes, ...], lease: int | bytes
+) -> int:
+    """What a small script answers to an add that is sent with a lease."""
+    client.engine.runner.clock = b"%d %s" % (clock.us, str(lease).encode() if lease else b"")
+    call: ScriptCall[int] = ScriptCall(script, script.keys_for(topic.verbs.keys), (), int, items=item)
+    answer = client.engine.run(call)
+    clock.advance(0)
+    return answer
+
+
+GOOD = {ADD_LATER: (b"10", b"e60000000", b"\x00new"), ADD_SOON: (b"10", b"e0", b"\x00new")}
+
+
 @pytest.mark.parametrize("script", [ADD_LATER, ADD_SOON])
 def test_a_small_script_writes_nothing_where_it_does_not_judge(
-    client: TestClient, topic: Any, server: Any, script: Any
+    client: TestClient, topic: Any, server: Any, clock: Clock, script: Any
 ) -> None:
     topic.add("old", id="7", delay="1h")
     before = written(topic, server)
@@ -132,17 +150,22 @@ def test_a_small_script_writes_nothing_where_it_does_not_judge(
         if script is ADD_LATER
         else (b"7", b"e0", b"\x00"),
     }
-    for why, item in items.items():
-        call: ScriptCall[int] = ScriptCall(script, script.keys_for(topic.verbs.keys), (), int, items=item)
-        assert client.engine.run(call) == 0, why
+    second = clock.us // SECOND
+    for why, (item, lease) in {
+        **{why: (item, second) for why, item in items.items()},
+        "no lease": (GOOD[script], b""),
+        "the second before": (GOOD[script], second - 1),
+        "the second after": (GOOD[script], second + 1),
+    }.items():
+        assert small(client, topic, clock, script, item, lease) == 0, why
         assert written(topic, server) == before, why
+    assert small(client, topic, clock, script, GOOD[script], second) != 0
 
 
-def test_a_microsecond_beyond_the_horizon_is_late_enough(client: TestClient, topic: Any) -> None:
+def test_a_microsecond_beyond_the_horizon_is_late_enough(client: TestClient, topic: Any, clock: Clock) -> None:
     """So the horizon of the client is that of the scripts."""
     item = (b"7", b"e%d" % (HORIZON_US + 1), b"\x00new")
-    call: ScriptCall[int] = ScriptCall(ADD_LATER, ADD_LATER.keys_for(topic.verbs.keys), (), int, items=item)
-    assert client.engine.run(call) > 0
+    assert small(client, topic, clock, ADD_LATER, item, clock.us // SECOND) > 0
 
 
 def test_adds_of_one_turn_are_one_large_script_of_all_kinds(
@@ -172,3 +195,24 @@ def test_adds_of_one_turn_are_one_large_script_of_all_kinds(
     jobs = {job.body: job for job in topic.list("delayed", limit=10)}
     first = jobs["a"].due
     assert [(jobs[body].due - first).microseconds for body in "abde"] == [0, 1, 3, 4]
+
+
+def test_a_limit_for_producers_holds_within_a_second(
+    client: TestClient, valkey_url: str, clock: Clock, topic: Any
+) -> None:
+    """Promise: a limit that another client sets holds before the bytes are counted, however many jobs are added meanwhile."""
+    topic.add("a")  # asks, and learns that there is none
+    with TestClient(valkey_url, clock, namespace=client.namespace) as other:
+        other.topic("t").configure(max_pending=1, max_pending_bytes=100)
+        topic.add("under its lease")
+        with pytest.raises(TopicFull):
+            other.topic("t").add("without one")
+    clock.advance("999ms")
+    on_the_way = adding(topic, "late")
+    assert on_the_way.small is not None
+    clock.advance("1ms")
+    with pytest.raises(TopicFull):
+        client.engine.run(on_the_way)
+    with pytest.raises(TopicFull):
+        topic.add("in the next second", delay=60)
+    assert topic.stats().pending_bytes == sum(map(len, ('"a"', '"under its lease"')))

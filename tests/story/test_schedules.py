@@ -88,6 +88,26 @@ async def test_a_pop_takes_older_jobs_before_scheduled_ones(
     assert [job.body for job in await topic.pop_many(9)] == ["scheduled", "after"]
 
 
+async def test_a_schedule_waits_while_its_topic_is_full(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await topic.configure(max_pending=1)
+    await schedules.put(topic, "s", "scheduled", every="10s", missed="all")
+    await topic.add("in the way", delay="1h")
+    clock.advance("15s")
+    assert await topic.pop() is None
+    assert (await topic.stats()).held == 1
+    clock.advance("5s")
+    assert await topic.pop() is None
+    assert (await topic.stats()).held == 2
+    assert await topic.pop() is None, "it is not tried at each pop"
+    assert (await topic.stats()).held == 2
+    await topic.configure(max_pending=3)
+    clock.advance("5s")
+    assert [job.body for job in await topic.pop_many(9)] == ["scheduled"] * 2, "none is lost"
+    assert (await schedules.get(topic, "s")).fired == 2
+
+
 async def test_a_job_of_a_schedule_comes_before_those_that_were_due_earlier_if_its_priority_is_higher(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:

@@ -76,15 +76,21 @@ def value(
 def add(
     *ids: str, due: Any = 0, mark: str = "e", stored: str = USUAL, mode: str = "all", replay: int = 0, at: int = 0
 ) -> Step:
-    return step("topic/add", mode, replay, *(one for id in ids for one in (id, f"{mark}{due}", stored)), at=at)
+    return step("topic/add", mode, 0, replay, *(one for id in ids for one in (id, f"{mark}{due}", stored)), at=at)
 
 
 def soon(id: str, due: Any = 0, *, mark: str = "n", stored: str = USUAL, at: int = 0) -> Step:
-    return step("topic/add_soon", id, f"{mark}{due}", stored, at=at)
+    return leased(step("topic/add_soon", id, f"{mark}{due}", stored, at=at))
 
 
 def later(id: str, due: Any, *, at: int = 0) -> Step:
-    return step("topic/add_later", id, f"n{due}", USUAL, at=at)
+    return leased(step("topic/add_later", id, f"n{due}", USUAL, at=at))
+
+
+def leased(call: Step) -> Step:
+    """With the lease of its second behind its clock."""
+    clock, *args = call.args
+    return Step(call.script, (f"{clock} {int(clock) // SECOND}", *args))
 
 
 def pop(
@@ -174,14 +180,14 @@ def cases_of_adds() -> list[Case]:
         Case("a job beyond the year 9999 refuses all", [], add("a", due=BEYOND)),
         Case("a job beyond the year 9999 is refused among others", [], add("a", due=BEYOND, mode="each")),
         Case("the same id twice", [], add("a", "a", mode="each")),
-        Case("the same id twice with other nonces, delayed", [], step("topic/add", "each", 0, "a", "e5", USUAL, "a", "e5", value(nonce="other."))),
-        Case("the same id twice with other nonces, ready", [], step("topic/add", "each", 0, "a", "e0", USUAL, "a", "k0", value(nonce="other."))),
-        Case("the same id twice, replaced", [], step("topic/add", "each", 0, "a", "r5", value(priority=2), "a", "r5", value(nonce="other."))),
+        Case("the same id twice with other nonces, delayed", [], step("topic/add", "each", 0, 0, "a", "e5", USUAL, "a", "e5", value(nonce="other."))),
+        Case("the same id twice with other nonces, ready", [], step("topic/add", "each", 0, 0, "a", "e0", USUAL, "a", "k0", value(nonce="other."))),
+        Case("the same id twice, replaced", [], step("topic/add", "each", 0, 0, "a", "r5", value(priority=2), "a", "r5", value(nonce="other."))),
         Case("a new id", [add("b")], add("a", mark="n")),
         Case("a new id, repeated", [add("a", mark="n")], add("a", mark="n", replay=1, at=SECOND)),
         Case("an add is repeated", [add("a", due=5 * SECOND)], add("a", due=5 * SECOND, replay=1, at=SECOND)),
         Case("no job", [], add()),
-        Case("jobs of all priorities", [], step("topic/add", "all", 0, *(one for n in (1, 2, 3, 0) for one in (f"p{n}", "n0", value(priority=n))))),
+        Case("jobs of all priorities", [], step("topic/add", "all", 0, 0, *(one for n in (1, 2, 3, 0) for one in (f"p{n}", "n0", value(priority=n))))),
         Case("a second job of a priority", [add("a", stored=value(priority=1))], add("b", stored=value(priority=1))),
         Case("a job that is not the earliest", [add("a")], add("b", due=HOUR)),
         Case("a job to a paused topic", [PAUSED], add("a")),
@@ -223,7 +229,7 @@ def cases_of_adds() -> list[Case]:
         Case("a job is replaced in its window by one without a nonce", begun, add("a", due=HOUR, mark=f"l{HOUR} ", stored="\x00tea")),
         Case("a job that has failed is replaced in a new window", [*begun, pop(at=-9), release("a", receipt=-9, due=HOUR, at=-5)], add("a", due=HOUR, mark=f"l{HOUR} ")),
         Case("a job whose first moment is damaged is replaced", [raw("HSET", "jobs", "a", "1234567" + value(nonce="other.", first=-1))], add("a", due=5, mark=f"l{HOUR} ")),
-        Case("the same id twice in a window", begun, step("topic/add", "each", 0, "a", f"l{HOUR} {HOUR}", USUAL, "a", f"l{HOUR} {HOUR}", third)),
+        Case("the same id twice in a window", begun, step("topic/add", "each", 0, 0, "a", f"l{HOUR} {HOUR}", USUAL, "a", f"l{HOUR} {HOUR}", third)),
     ]  # fmt: skip
     full = [ONE_AT_A_TIME, add("a", stored=value(nonce="other."), at=-SECOND), pop(at=-1)]
     cases.append(Case("a reserved job is replaced in a full topic", full, add("a", mark="r")))
@@ -565,7 +571,7 @@ def cases_of_updates() -> list[Case]:
         Case("a job is updated while its headers are cut", [add("a", due=HOUR, stored=full[:-7])], update(at=0)),
         Case("a job with flags of a newer version is updated", [add("a", due=HOUR, stored=value(further=64))], update(at=0)),
         Case("a job is updated whose run is damaged", [add("a", stored=full), pop(), raw("HSET", "runs", "a", "x")], update(at=9)),
-        Case("a job is updated that was just added", [], step("topic/add", "each", 0, "a", "u5", USUAL, "a", "u5", value(nonce="other.", priority=3), "a", "u5", value(nonce="third."))),
+        Case("a job is updated that was just added", [], step("topic/add", "each", 0, 0, "a", "u5", USUAL, "a", "u5", value(nonce="other.", priority=3), "a", "u5", value(nonce="third."))),
         Case("a job that waits for its next attempt is updated", waits[:3], update(at=9)),
         Case("a job that was given back uncounted is updated", [add("a", stored=value(nonce="other.")), pop(at=5), release("a", receipt=5, counted=0, at=6)], update(at=9)),
         Case("an updated job that nobody has had is replaced in its window", waits, add("a", due=HOUR, mark=f"l{HOUR} ", at=HOUR)),

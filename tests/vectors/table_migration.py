@@ -6,7 +6,22 @@ import struct
 from typing import Any
 
 from vectors.calls import Case, Step
-from vectors.table import HOUR, NOW, SECOND, TWO_SEATS, USUAL, add, bury, delete, pop, raw, release, step, value
+from vectors.table import (
+    HOUR,
+    NOW,
+    SECOND,
+    TWO_SEATS,
+    USUAL,
+    add,
+    bury,
+    delete,
+    pop,
+    raw,
+    release,
+    settings,
+    step,
+    value,
+)
 from vectors.table_schedules import EVERY_HOUR, NEWER, damaged, declare, packed, put, set_state
 from vectors.table_views import PARTITIONED
 
@@ -52,7 +67,16 @@ def cases_of_moved_jobs() -> list[Case]:
     own = [named, raw("HSET", "leaving", "a", f"due {NOW}"), raw("HSET", "jobs", "a", TAKEN + USUAL)]
     ahead = raw("HSET", "meta", "departed", departure(HOUR))
     unknown = raw("HSET", "leaving", "a", f"new {NOW}")
-    cases = []
+    weighed = settings(bounds=f"1 1000 {NOW}", bytes=100)
+    cases = [
+        Case("the bytes of jobs that depart", [*two, weighed], depart()),
+        Case(
+            "the bytes of jobs that arrive in a full topic",
+            [weighed],
+            arrive(job("a"), job("b"), job("c", f"dead {NOW}")),
+        ),
+        Case("the bytes of jobs that are put back", [*left, weighed], end("a1", "b0")),
+    ]
     for what, before in {
         "jobs": two,
         "a dead job": died,

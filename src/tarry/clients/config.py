@@ -20,7 +20,7 @@ from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs.partitions import KnownPartitions, PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.jobs.topic_context import Leases, TopicContext
 
 if TYPE_CHECKING:
     from tarry.clients.handle_verbs import HasBlockingQueueVerbs, HasDelayedQueueVerbs, HasMapVerbs, HasTopicVerbs
@@ -83,6 +83,7 @@ class ClientConfig:
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.name = names.random_word(os.urandom)
         self._known_partitions = KnownPartitions()
+        self.leases = Leases(time.monotonic)
         self._ids = names.IdGenerator(time.time_ns, os.urandom)
 
     def settings(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ class ClientConfig:
     def verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.codec_for(kind)
-        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
+        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids, self.leases)
         plain = PartitionVerbs(context, self.name)
         return TopicVerbs(
             plain, partial(keys.partition_keys, self.namespace, topic), self._known_partitions, partitions

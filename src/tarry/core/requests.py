@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar, final
 from msgspec import Struct
 
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, Unavailable, Unconfirmed
+from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, TopicFull, Unavailable, Unconfirmed
 
 T = TypeVar("T")
 Reply = Any
@@ -50,7 +50,7 @@ class ScriptCall(AnyRequest[T], eq=False):
     on the same connection, and checks where the write has arrived. ``on_wrong_type`` makes the flow to perform instead when the
     server answers WRONGTYPE; nothing was done then.
 
-    ``small``: a script that gets the items of this call and the clock, and these keys. It is sent instead when the call is alone: neither
+    ``small``: a script that gets these keys, a lease in place of the clock (lua/lib/lease.lua), and the items of this call. It is sent instead when the call is alone: neither
     merged nor repeated. If it cannot judge the call, it does nothing and answers 0; then the call itself is sent.
     """
 
@@ -64,7 +64,7 @@ class ScriptCall(AnyRequest[T], eq=False):
     undo: Callable[[T], ScriptCall[Any] | None] | None = None
     confirmation: Confirmation | None = None
     on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
-    small: tuple[Script, tuple[bytes, ...]] | None = None
+    small: tuple[Script, tuple[bytes, ...], bytes] | None = None
 
     def as_large(self) -> ScriptCall[T]:
         """The same call without its small script."""
@@ -212,7 +212,7 @@ def ask_in_turn(calls: Iterable[ScriptCall[list[T]]], done: list[T] | None = Non
     for call in calls:
         try:
             answers += yield from ask(call)
-        except (Unavailable, Unconfirmed, JobExists) as fault:
+        except (Unavailable, Unconfirmed, JobExists, TopicFull) as fault:
             fault.done += len(answers)
             raise
     return answers

@@ -16,6 +16,7 @@ from tarry.wire.types import (
     LongSpan,
     Moment,
     Name,
+    Pending,
     RateText,
     SomeSpan,
     SomeWords,
@@ -112,6 +113,8 @@ class Configure(Strict):
     concurrency: WholeRate | UnsetType | None = UNSET
     max_lateness: SomeSpan | UnsetType | None = UNSET
     keep_finished: LongSpan | UnsetType | None = UNSET
+    max_pending: Pending | UnsetType | None = UNSET
+    max_pending_bytes: Pending | UnsetType | None = UNSET
 
 
 class PutPartitions(Strict):

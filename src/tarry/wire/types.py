@@ -98,6 +98,7 @@ Priority = Annotated[
     int, Meta(ge=0, le=3, description="of the jobs that are due, the highest is handed out first; 0 if none is given")
 ]
 WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
+Pending = Annotated[int, Meta(ge=1, le=10**15)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Ids = Annotated[list[Name], Meta(min_length=1, max_length=MOST_ITEMS)]

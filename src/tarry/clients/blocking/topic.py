@@ -103,7 +103,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
+        Raises ``BadInput`` before anything is written, ``TopicFull`` when no more jobs may wait, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
         it was added and ``durability`` is not met in two seconds.
         """
         if others or words or body is MISSING:
@@ -145,7 +145,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
 
         All are checked before the first is written. They go in scripts of at most 1,000 jobs or 1 MB, each all or
-        nothing; ``JobExists``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
+        nothing; ``JobExists``, ``TopicFull``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
         if others or words or bodies is MISSING:
@@ -449,6 +449,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         concurrency: int | UnsetType | None = UNSET,
         max_lateness: Duration | UnsetType | None = UNSET,
         keep_finished: Duration | UnsetType | None = UNSET,
+        max_pending: int | UnsetType | None = UNSET,
+        max_pending_bytes: int | UnsetType | None = UNSET,
         **words: Never,
     ) -> TopicSettings:
         """Sets options of the topic, for all clients and at once, and returns all of them.
@@ -458,6 +460,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         for ever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
+
+        For producers: ``max_pending``, the most jobs that may wait, delayed and ready, and ``max_pending_bytes``, the most bytes of their
+        bodies. An add beyond it raises ``TopicFull``: at once in this client, within a second in all others. Of n partitions each
+        takes an n-th, rounded up.
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
@@ -470,6 +476,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             concurrency=concurrency,
             max_lateness=max_lateness,
             keep_finished=keep_finished,
+            max_pending=max_pending,
+            max_pending_bytes=max_pending_bytes,
         )
         return self.engine.run(self.verbs.configure(given))
 

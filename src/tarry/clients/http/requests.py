@@ -30,6 +30,8 @@ PROXY_AUTH_NEEDED = (
     "A proxy between here and the service wants a user and password; HTTP_PROXY, HTTPS_PROXY or ALL_PROXY holds them, as "
     "http://user:password@host:port."
 )
+RAISED_CODES = (errors.ServerUnfit.code, errors.TopicFull.code)
+"""Raised all the same: a server that would be as unfit, and a topic that stays full until others take its jobs."""
 UNKNOWN_TOPIC_HEADER = b"tarry-unknown-topic"
 """The header of a client to which an unknown topic is an empty one."""
 REPLAY_HEADER = b"tarry-repeated"
@@ -196,7 +198,7 @@ def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, bod
     code, instead = request.absent
     if code and code_of(problem) == code:
         return instead  # type: ignore[no-any-return]  # it is one
-    if status in RETRY_STATUSES and code_of(problem) != errors.ServerUnfit.code:  # asked again it would be as unfit
+    if status in RETRY_STATUSES and code_of(problem) not in RAISED_CODES:
         raise RetryLater(problem.get("detail") or f"HTTP status {status}")
     if not problem.get("code") and (status < 400 or status in (404, 405)):
         raise not_a_service(address, f"it answers {request.method} {request.path} with HTTP status {status}")

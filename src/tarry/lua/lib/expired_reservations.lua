@@ -47,7 +47,10 @@ local function put_back(over)
   if #ready > 0 then
     redis.call('ZADD', due, unpack(ready))
     if #notes > 0 then redis.call('HSET', runs, unpack(notes)) end
-    for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
+    for i = 1, #ready, 2 do
+      index_again(ready[i + 1], ready[i])
+      if scales then scales.note_in(ready[i + 1], ready[i]) end
+    end
   end
   count('timed_out', timed_out)
   count('died', died)

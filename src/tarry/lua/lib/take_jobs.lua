@@ -39,6 +39,7 @@ if n > 0 then
       redis.call('ZREM', set, unpack(ids, 1, n))
     end
   end
+  for i = 1, scales and n or 0 do scales.note_out(ids[i], found[2 * i], values[i]) end
   local reserved_args, runs_args, k, byte = {}, {}, 0, string.byte
   for i = 1, n do
     local id, at, value, run, is_usual = ids[i], found[2 * i] + 0, values[i], known[i], false

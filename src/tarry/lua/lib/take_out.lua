@@ -1,6 +1,7 @@
 -- Takes a job out of the place where it is. Answers whether it was reserved (1 or 0), and the receipt of its last hand-out, if any.
 
 local function take_out(id)
+  note_out(id)
   redis.call('ZREM', due, id)
   take_from_indexes({id})
   local ended = redis.call('ZREM', reserved, id)

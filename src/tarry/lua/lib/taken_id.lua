@@ -4,13 +4,19 @@ local function handle_taken(id, mark_and_due, value, index)
 -- include place migrated_job priorities capacity
   local old = redis.call('HGET', jobs, id)
 
+  local function added_here(id)  -- added by this very script, and not in `due` yet
+    local since
+    for k = 2, #scores, 2 do
+      if scores[k] == id then since = scores[k - 1] end
+    end
+    return since
+  end
+
   local function state_of()
     local state, since = place_of(id)
     if not state then state, since = leaving_state(id) end
     if state then return state, since end
-    for k = 2, #scores, 2 do  -- added by this very script, and not in `due` yet
-      if scores[k] == id then since = scores[k - 1] end
-    end
+    since = added_here(id)
     return since and (since > now and 'delayed' or 'ready'), since
   end
 
@@ -37,6 +43,7 @@ local function handle_taken(id, mark_and_due, value, index)
       at = math.min(at, first + latest)
       if first < now then record = with_field(record, HAS_FIRST, struct.pack('<d', first)) end
     end
+    if gate then gate.note_out(id, added_here(id), old) end
     redis.call('ZREM', due, id)
     note_capacity(redis.call('ZREM', reserved, id))
     local died = redis.call('ZSCORE', dead, id)

@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities order unkept
+-- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities order unkept bytes
 
 local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -32,6 +32,7 @@ local function take_in(id, place, value, run, failed)
   local name, at = string.match(place, '^(%a+) (%d+)$')
   redis.call('ZADD', SETS[name], at, id)
   if name == 'dead' then note_unkept(now + 1, '', tonumber(at)) end  -- a reader may have passed the moment of its death
+  if name == 'due' then note_in(id, at, value) end
   local priority = priority_of(string.byte(value, FLAGS_AT) or 0)
   if name == 'due' and priority > 0 then index_jobs(priority, {at, id}) end
   if run ~= '' then
@@ -57,5 +58,6 @@ if #news > 0 then
 end
 keep_retrying()
 keep_unkept()
+keep_bytes()
 update_watch('', false, handout_limits())
 return answers

@@ -7,7 +7,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.
--- include clock refuse_partitioned job flags departure depart priorities order unkept
+-- include clock refuse_partitioned job flags departure depart priorities order unkept bytes
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -19,6 +19,7 @@ local function take(set, name)
     if bytes >= ENOUGH then break end
     local id = found[i]
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
+    if set == due then note_out(id, found[i + 1]) end
     redis.call('ZREM', set, id)
     if name == 'dead' then note_unkept(tonumber(found[i + 1]), id) end
     redis.call('ZREM', retrying, id)
@@ -40,6 +41,7 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
   keep_unkept()
   if redis.call('HLEN', leaving) == 0 then return {''} end
+  keep_bytes()
 end
 if not departure or departure == overtaken then
   redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too

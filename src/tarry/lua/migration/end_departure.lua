@@ -4,7 +4,7 @@ local clock, departure = unpack(ARGV)
 --
 -- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
 -- departure: if it has ended already, nothing is done. Answers how many were deleted.
--- include clock job run count flags limits handout_limits watch retries priorities
+-- include clock job run count flags limits handout_limits watch retries priorities order bytes
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -25,6 +25,7 @@ for i = FIRST, #ARGV, STRIDE do
       if name == 'due' then
         note_retry(id, tonumber(at), first_failure(id))
         index_again(id, at)
+        note_in(id, at)
       end
       back = true
     end
@@ -32,6 +33,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 if redis.call('HLEN', leaving) == 1 then redis.call('DEL', leaving) end
 keep_retrying()
+keep_bytes()
 count('deleted', gone)
 if back then update_watch('', false, handout_limits()) end
 return gone

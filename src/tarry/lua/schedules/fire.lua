@@ -6,16 +6,25 @@ local clock, limit = unpack(ARGV)
 -- is as it was read: nobody has changed or paused it, or handled an occurrence after `before`. So a second client, or a repeated
 -- call, adds nothing. No next: it has ended. The job of an occurrence is named after both: if a job of that name exists, none is
 -- added.
--- Then reserves up to `limit` schedules that are due for the caller, those that have been due for longest first, at most 1 MB. For a
--- LEASE nobody else gets them: so many consumers share the work. After it another one does what a dead one has left.
+-- Then reserves up to `limit` schedules that are due for the caller, those that have been due for longest first, at most 1 MB. For
+-- RESERVED µs nobody else gets them: so many consumers share the work. After it another one does what a dead one has left.
 -- Removes damaged ones. Leaves those of a newer version to newer clients for a minute.
 --
--- Answers now; for each how many jobs were added, or -1 if it was not as it was read; the reserved ones: id, plan without the
+-- Where the topic is full (lib/bounds.lua) they stay as they are, and are due again after WAIT.
+--
+-- Answers now; for each how many jobs were added, or -1 if it was not as it was read, or -2 if the topic is full; the reserved ones: id, plan without the
 -- head and body of its jobs, the size of these.
--- include clock job flags limits handout_limits watch schedule priorities
+-- include clock job nonce flags limits handout_limits watch schedule priorities
 
-local FIRST, STRIDE, LEASE, RETRY, ENOUGH = 3, 7, 1000000, 60000000, 1000000
+local FIRST, STRIDE, RESERVED, RETRY, WAIT, ENOUGH = 3, 7, 1000000, 60000000, 5000000, 1000000
 local stamp = struct.pack(MOMENT, now)
+
+local bounds = #ARGV >= FIRST and redis.call('HGET', meta, 'bounds')
+local gate
+if bounds then
+-- include bounds
+  gate = {has_room_for = has_room_for, note_in = note_in, keep = keep_bytes}
+end
 
 local function plan_as_read(id, changed, before)
   local stored = redis.call('HGET', plans, id)
@@ -30,6 +39,7 @@ local function add_jobs(id, value, occurrences, scores)
   for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
     local job = id .. '@' .. name
     if redis.call('HSETNX', jobs, job, stamp .. value) == 1 then
+      if gate then gate.note_in(job, moment, stamp .. value) end
       scores[#scores + 1], scores[#scores + 2] = moment, job
       if priority > 0 then index_jobs(priority, {moment, job}) end
       added = added + 1
@@ -46,11 +56,14 @@ end
 if #ids > 0 then
   redis.call('ZREM', schedules, unpack(ids))  -- the first write is a removal: works with a full memory too
 end
-local scores, moved, written = {}, {}, {}
+local scores, moved, written, held = {}, {}, {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, _, _, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
   local plan, added = plan_of[i], -1
-  if plan then
+  if plan and occurrences ~= '' and gate and not gate.has_room_for(1, 1) then
+    added, held = -2, held + 1
+    moved[#moved + 1], moved[#moved + 2] = text(now + WAIT), id
+  elseif plan then
     added = add_jobs(id, plan.value, occurrences, scores)
     if next ~= '' then moved[#moved + 1], moved[#moved + 2] = next, id end
     plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
@@ -61,6 +74,8 @@ end
 if #scores > 0 then redis.call('ZADD', due, unpack(scores)) end
 if #moved > 0 then redis.call('ZADD', schedules, unpack(moved)) end
 if #written > 0 then redis.call('HSET', plans, unpack(written)) end
+if held > 0 then redis.call('HINCRBY', meta, 'n:held', held) end
+if gate then gate.keep() end
 
 local taken, leases, reserved_rows, size = {}, {}, {}, 0
 local found = limit ~= '0' and redis.call('ZRANGE', schedules, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit) or {}
@@ -71,7 +86,7 @@ for _, id in ipairs(found) do
   if stored and is_readable(stored) then
     local value_size = #unpack_schedule(stored).value
     reserved_rows[#reserved_rows + 1] = {id, string.sub(stored, 1, #stored - value_size), value_size}
-    leases[#leases + 1], leases[#leases + 2] = text(now + LEASE), id
+    leases[#leases + 1], leases[#leases + 2] = text(now + RESERVED), id
     size = size + #stored
   elseif stored and is_newer(stored) then
     leases[#leases + 1], leases[#leases + 2] = text(now + RETRY), id

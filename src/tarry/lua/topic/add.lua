@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
-local clock, mode, is_replay = unpack(ARGV)
+local clock, mode, lease, is_replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --
 -- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
@@ -9,14 +9,24 @@ local clock, mode, is_replay = unpack(ARGV)
 -- mode "all": if one job cannot be added, none is; "each": only that one is refused.
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
--- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
--- was kept or updated), or "9999". Refuses in mode "all": "EXISTS index state since".
+-- Without a `lease` (the second of lib/lease.lua) it looks at the limits for producers: jobs that would be new and are beyond them are
+-- refused, unless it is "moved": they come from another topic.
+--
+-- Answers now, with a minus if the topic has such limits, then for each item: its due time, or the state of the job that has its id
+-- ("!dead 1700000000000000"; "=" if that was kept or updated), or "9999", or "full". Refuses in mode "all": "EXISTS index state since",
+-- "FULL".
 -- include clock job count nonce flags
 
-local FIRST, STRIDE = 4, 3
+local FIRST, STRIDE = 5, 3
 local n = (#ARGV - FIRST + 1) / STRIDE
 
 local stamp = struct.pack(MOMENT, now)  -- a value as it is sent lacks it
+local bounds = lease ~= second and redis.call('HGET', meta, 'bounds')
+local gate  -- of lib/bounds.lua, where the topic has limits for producers
+if bounds then
+-- include bounds
+  gate = {is_new = is_new, has_room_for = has_room_for, note_full = note_full, note_in = note_in, note_out = note_out, keep = keep_bytes, size = body_size}
+end
 
 -- What the `mark_and_due` that `due_of` got last says: its mark, its `latest`, and a moment or a delay. Most items have that of the item
 -- before.
@@ -50,13 +60,27 @@ if mode == 'all' then
       end
     end
   end
+  if gate and lease ~= 'moved' then
+    local more, size, seen = 0, 0, {}
+    for i = FIRST, #ARGV, STRIDE do
+      local id, mark, value = ARGV[i], string.sub(ARGV[i + 1], 1, 1), stamp .. ARGV[i + 2]
+      if not seen[id] and gate.is_new(id, mark, value) then more, size = more + 1, size + gate.size(value) end
+      seen[id] = true
+    end
+    if not gate.has_room_for(more, size) then
+      gate.note_full(n)
+      gate.keep()
+      return 'FULL'
+    end
+  end
 end
 
-local answers, scores, values = {now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
-local added, created, repeated, replaced, soonest = 0, 0, 0, 0, math.huge
+local answers, scores, values = {bounds and -now or now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
+local added, created, repeated, replaced, full, soonest = 0, 0, 0, 0, 0, math.huge
 local urgent, handle  -- id → moment and priority, of those that have one; of lib/taken_id.lua, once an id is taken
 
 local function put(id, at, value)
+  if gate then gate.note_in(id, at, stamp .. value) end
   scores[2 * added + 1], scores[2 * added + 2] = at, id
   added = added + 1
   if at < soonest then soonest = at end
@@ -75,6 +99,8 @@ for index = 0, n - 1 do
   if latest and at > now + latest then at = now + latest end
   if at > LAST_MOMENT then
     answer = '9999'
+  elseif gate and mode == 'each' and lease ~= 'moved' and gate.is_new(id, mark, stamp .. value) and not gate.has_room_for(1, gate.size(stamp .. value)) then
+    answer, full = 'full', full + 1
   elseif is_replay == '0' and mark == 'n' then  -- certainly new: written with the others, below
     values[2 * created + 1], values[2 * created + 2] = id, stamp .. value
     created = created + 1
@@ -105,6 +131,10 @@ if urgent then
 end
 count('replaced', replaced)  -- added jobs are not counted here: see stats.lua
 count('repeated', repeated)
+if gate then
+  if full > 0 then gate.note_full(full) end
+  gate.keep()
+end
 if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
 -- include limits handout_limits watch
   update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm

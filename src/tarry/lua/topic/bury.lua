@@ -14,7 +14,11 @@ for i = FIRST, #ARGV, STRIDE do
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local attempt, limit, last, first, holder, _, is_changed = unpack_run(run or '')
-  if fault == 'replay' and not is_changed and redis.call('ZREM', due, id) == 1 then  -- the first call was lost, and the job put back
+  if fault == 'replay' and not is_changed and redis.call('ZSCORE', due, id) then  -- the first call was lost, and the job put back
+-- include flags order bytes
+    note_out(id)
+    redis.call('ZREM', due, id)
+    keep_bytes()
     redis.call('ZREM', retrying, id)
     fault = nil
   end
@@ -25,8 +29,10 @@ for i = FIRST, #ARGV, STRIDE do
     local starts_exhausted = string.sub(reason, 1, #EXHAUSTED) == EXHAUSTED  -- a worker's last attempt: its error is in the second line
     note_attempt(id, attempt, last, holder, starts_exhausted and string.sub(reason, #EXHAUSTED + 1) or reason)
     if is_changed then
--- include flags priorities
+-- include flags priorities order bytes
       redis.call('ZADD', due, text(now), id)
+      note_in(id, now)
+      keep_bytes()
       redis.call('HSET', runs, id, pack_run(0, limit, last, first, holder, string.sub(reason, 1, LONGEST_FAULT), true))
       index_again(id, text(now))
       kept = kept + 1

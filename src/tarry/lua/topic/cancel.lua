@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Deletes jobs in any state, as `delete` does. For one that is reserved it also notes the receipt, until a minute after the
 -- reservation would have ended: its worker asks `cancelled` when its renewal is refused, and stops the run.
 -- Answers for each the state it was in, or nothing.
--- include clock job run count flags place migrated_job stale priorities order unkept take_out
+-- include clock job run count flags place migrated_job stale priorities order unkept bytes take_out
 
 local FIRST, STRIDE, MINUTE, MOST = 2, 1, 60000000, 10000
 local answers, deleted, ended, noted = {}, 0, 0, 0
@@ -34,6 +34,7 @@ if noted > 0 then
 end
 keep_stale()
 keep_unkept()
+keep_bytes()
 count('deleted', deleted)
 if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
 -- include limits handout_limits watch capacity

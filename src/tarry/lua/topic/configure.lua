@@ -6,7 +6,7 @@ local clock, place, parts, version = unpack(ARGV)
 -- itself lets no more through than either rate. Answers all that are set.
 --
 -- Of `parts` partitions this is number `place`, with its share: a burst and a concurrency limit are divided, and the first
--- partitions get the rest, so that the sum is exact; each has a rate of n in a span `parts` times as long, and they begin one
+-- partitions get the rest, so that the sum is exact; the limits for producers are rounded up; each has a rate of n in a span `parts` times as long, and they begin one
 -- after the other. The values of the whole topic are stored too.
 --
 -- The first partition counts the changes: its `version` rises above the one given. The others get all of its values with its
@@ -16,14 +16,20 @@ local clock, place, parts, version = unpack(ARGV)
 
 local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
 local DEFAULT_KEEP = 30 * 86400000000
-local FIELDS = {'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished'}
-local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
+local FIELDS = {
+  'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished', 'max_pending', 'max_pending_bytes',
+}
+local WHOLE = {
+  rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency',
+  max_pending = 'all:max_pending', max_pending_bytes = 'all:max_pending_bytes',
+}
 place, parts, version = tonumber(place), tonumber(parts), tonumber(version)
 local own = tonumber(redis.call('HGET', meta, 'ruling') or 0)
 
 local function share(number) return math.floor(number / parts) + (place < number % parts and 1 or 0) end
 
 local function share_of(field, value)
+  if string.find(field, '^max_pending') then return text(math.ceil(value / parts)) end
   if field ~= 'rate' then return text(share(tonumber(value))) end
   local n, span = string.match(value, '^(%d+) (%d+)$')
   return n .. ' ' .. text(span * parts)
@@ -95,5 +101,14 @@ if rate or concurrency or max_lateness then
 else
   redis.call('HDEL', meta, 'limited', 'spent', 'opened', 'paced')
 end
+
+local most_jobs, most_bytes = unpack(set, 9, 10)
+if most_jobs or most_bytes then
+  local since = string.match(redis.call('HGET', meta, 'bounds') or '', '%d+$') or text(now + LEASE)
+  redis.call('HSET', meta, 'bounds', table.concat({most_jobs or '0', most_bytes or '0', since}, ' '))
+else
+  redis.call('HDEL', meta, 'bounds')
+end
+if not most_bytes then redis.call('HDEL', meta, 'bytes') end
 update_watch('', false, handout_limits())
 return answer(set)

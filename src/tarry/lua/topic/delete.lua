@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- it: another one with this id stays, and the answer is nothing. With a state in `only`, a job in another state stays.
 -- A job that `migrate` is moving is deleted here too.
 -- Answers for each the state it was in, or nothing.
--- include clock job run count nonce flags place migrated_job stale priorities order unkept take_out
+-- include clock job run count nonce flags place migrated_job stale priorities order unkept bytes take_out
 
 local FIRST, STRIDE = 2, 3
 local answers, deleted, ended = {}, 0, 0
@@ -27,6 +27,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 keep_stale()
 keep_unkept()
+keep_bytes()
 count('deleted', deleted)
 if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
 -- include limits handout_limits watch capacity

@@ -63,7 +63,10 @@ for i, id in ipairs(ids) do
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = seen[id] or not fault
   if fault == 'replay' then  -- the first call was lost, and the job put back: nobody else has it
+-- include flags order bytes
+    note_out(id)
     redis.call('ZREM', due, id)
+    keep_bytes()
     redis.call('ZREM', retrying, id)
     local died = redis.call('ZSCORE', dead, id)
     if died then

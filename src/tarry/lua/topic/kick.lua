@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
--- include clock job count flags place limits handout_limits watch priorities order unkept
+-- include clock job count flags place limits handout_limits watch priorities order unkept bytes
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0
@@ -17,11 +17,13 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('HDEL', attempts, id)
     redis.call('ZADD', due, text(now - (#ARGV - i) - 1), id)
     index_again(id, text(now - (#ARGV - i) - 1))
+    note_in(id, now - (#ARGV - i) - 1)
     kicked = kicked + 1
   end
   answers[#answers + 1] = state or false
 end
 keep_unkept()
+keep_bytes()
 count('kicked', kicked)
 update_watch('', false, handout_limits())
 return answers

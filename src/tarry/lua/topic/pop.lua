@@ -20,12 +20,18 @@ local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities') or {}
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes') or {}
 local uses_priorities, limits = rules[10] or '', nil
 if rules[6] then
 -- include limits
   if not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
   limits = read_limits
+end
+local scales  -- of lib/bytes.lua, where the topic counts the bytes that wait
+if rules[11] then
+-- include flags order bytes
+  read_weight(rules[11])
+  scales = {note_in = note_in, note_out = note_out, keep = keep_bytes}
 end
 if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write is a removal: works with a full memory too
 
@@ -86,6 +92,7 @@ if paused <= now and not fires_first then
   end
 end
 
+if scales then scales.keep() end
 local todo = 0
 if handed == 0 and next_schedule and math.max(next_schedule, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or buried > 0 or skipped >= MOST_SKIPPED) then todo = ASK_AGAIN end

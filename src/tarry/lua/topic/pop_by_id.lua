@@ -4,7 +4,7 @@ local clock, id, states, ttr, holder = unpack(ARGV)
 -- Hands out one job by its id, if it is in one of `states` ("delayed ready dead"), reserved for its TTR. Its attempts go on. The
 -- pause and the limits of the topic do not count: it is an act by id, like kick.
 -- Answers now, receipt, and of the job: id, head and body, attempt, due (of a dead job: when it died), TTR in µs; or nothing.
--- include clock job run count flags place limits handout_limits watch priorities
+-- include clock job run count flags place limits handout_limits watch priorities order bytes
 
 local DEFAULT_TTR, DEFAULT_LIMIT = 60000000, 20
 local state, at = place_of(id)
@@ -15,6 +15,7 @@ local flags, further, own_ttr, own_limit, _, _, _, size = read_head(value)
 if not flags or not is_known(further) or size > #value then return false end
 
 local over = redis.call('ZREM', reserved, id)  -- its TTR is over, else it would not be ready
+note_out(id, nil, value)
 redis.call('ZREM', due, id)
 redis.call('ZREM', dead, id)
 if state == 'dead' then
@@ -36,6 +37,7 @@ if time == 0 then time = tonumber(set[2] or DEFAULT_TTR) end
 redis.call('ZADD', reserved, text(now + time), id)
 redis.call('HSET', runs, id, pack_run(attempt + 1, limit, receipt, first, holder, fault))
 redis.call('HSET', meta, 'last', text(receipt))
+keep_bytes()
 count('timed_out', run and over or 0)  -- without a run it is one that was updated (lib/expired_reservations.lua)
 update_watch('', false, handout_limits())
 return {now, receipt, id, value, attempt + 1, at, time}

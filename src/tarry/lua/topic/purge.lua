@@ -4,7 +4,7 @@ local clock, place, side, limit = unpack(ARGV)
 -- Deletes up to `limit` jobs of one place, or the whole topic and its history at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
--- include clock refuse_partitioned job count flags window limits handout_limits watch capacity priorities order unkept spans
+-- include clock refuse_partitioned job count flags window limits handout_limits watch capacity priorities order unkept bytes spans
 
 -- The end of this job is no longer kept, nor are those before it in a place.
 local function note_gone(set, id)
@@ -20,6 +20,7 @@ if place == 'all' then
   note_gone(dead, redis.call('ZRANGE', dead, -1, -1)[1])
   note_gone(finished, redis.call('ZRANGE', finished, -1, -1)[1])
   redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale, retrying, attempts, finished, results, priority1, priority2, priority3)
+  if redis.call('HEXISTS', meta, 'bytes') == 1 then redis.call('HSET', meta, 'bytes', '0') end
 elseif place == 'finished' then
   local present, kept = text(now), 0
   for _, range in ipairs({{'-inf', present}, {'(' .. present, '+inf'}}) do  -- those whose keep is over are not counted
@@ -39,6 +40,7 @@ else
   gone = #ids
   if gone > 0 then
     if place == 'dead' then note_gone(dead, ids[gone]) end
+    for i = 1, (place == 'due' or place == 'retrying') and counts_bytes() and gone or 0 do note_out(ids[i]) end
     redis.call('ZREM', SETS[place], unpack(ids))
     if place == 'due' then redis.call('ZREM', retrying, unpack(ids)) end
     if place ~= 'dead' then take_from_indexes(ids) end
@@ -50,6 +52,7 @@ else
   end
 end
 keep_unkept()
+keep_bytes()
 count('deleted', gone)
 note_capacity(ended)
 update_watch('', false, handout_limits())

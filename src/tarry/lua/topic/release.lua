@@ -80,7 +80,7 @@ for k, id in ipairs(ids) do
   end
   answers[k] = answer
 end
-local set = redis.call('HMGET', meta, 'ruled', 'priorities')
+local set = redis.call('HMGET', meta, 'ruled', 'priorities', 'bytes')
 if #settled > 0 then
   redis.call('ZREM', reserved, unpack(settled))
   redis.call('HSET', runs, unpack(notes))
@@ -91,6 +91,11 @@ if #settled > 0 then
   if set[2] then
 -- include flags priorities
     for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
+  end
+  if set[3] then
+-- include flags order bytes
+    for i = 1, #ready, 2 do note_in(ready[i + 1], ready[i]) end
+    keep_bytes()
   end
 end
 count('failed', #failed / 2)

@@ -10,7 +10,7 @@ local clock, holder, counted, max_jobs, absence, after, up_to, cursor, limit = u
 -- released when the mark has stood for AGE without a sign of life. Answers -1 as long as the mark is too young, -2 if the holder lives.
 --
 -- `up_to`, if given: only of the receipts above `after`, up to it, without those that are listed: their pops were answered.
--- include clock refuse_partitioned job run count flags limits handout_limits watch capacity attempts bury priorities missed
+-- include clock refuse_partitioned job run count flags limits handout_limits watch capacity attempts bury priorities missed order bytes
 
 local DIED, FIRST = 'its worker died', 10
 local AGE, TOO_YOUNG, LIVES = 300000, -1, -2
@@ -67,10 +67,12 @@ for i, pair in ipairs(held) do
       end
       redis.call('ZADD', due, text(now - #held + i - 1), id)
       index_again(id, text(now - #held + i - 1))
+      note_in(id, now - #held + i - 1)
       redis.call('HSET', runs, id, pack_run(attempt, max_attempts, receipt, first, holder, fault, is_changed))
     end
   end
 end
+keep_bytes()
 count('released', freed - died)
 count('died', died)
 note_capacity(freed)

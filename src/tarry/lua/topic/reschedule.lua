@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job run flags place limits handout_limits watch retries priorities
+-- include clock job run flags place limits handout_limits watch retries priorities order bytes
 
 local FIRST, STRIDE = 2, 2
 local function due_of(due_time)
@@ -22,12 +22,15 @@ for i = FIRST, #ARGV, STRIDE do
   local state = place_of(id)
   if state == 'delayed' or state == 'ready' then
     redis.call('ZREM', reserved, id)
+    note_out(id)
     redis.call('ZADD', due, text(due_of(due_time)), id)
+    note_in(id, due_of(due_time))
     note_retry(id, due_of(due_time), first_failure(id))
     index_again(id, text(due_of(due_time)))
   end
   answers[#answers + 1] = state or false
 end
 keep_retrying()
+keep_bytes()
 update_watch('', false, handout_limits())
 return answers

@@ -16,7 +16,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, Unavailable
+from tarry.errors import BadInput, BodyError, JobExists, StaleReceipt, TopicFull, Unavailable
 from tarry.internal import LONGEST_TTR_MS, RAW, head_of, perform, server_verbs
 from tarry.internal import moment_us as us_of
 from tarry.programs.beanstalk import reports
@@ -109,6 +109,8 @@ class Session:
                     priority=priority_of(pri),
                 )
                 return b"INSERTED %d\r\n" % number
+            except TopicFull:
+                return OUT_OF_MEMORY
             except JobExists:
                 self._tubes.forget_numbers()
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT = "none"
-LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
-NUMBERS = ("max_attempts", "rate", "burst", "concurrency")
+LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms", "max_pending", "max_pending_bytes")
+NUMBERS = ("max_attempts", "rate", "burst", "concurrency", "max_pending", "max_pending_bytes")
 Rate = Annotated[
     str | None,
     typer.Option(
@@ -185,10 +185,27 @@ def configure(
             show_default=False,
         ),
     ] = None,
+    max_pending: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many jobs may wait before adds are refused; none removes the limit.",
+            show_default=False,
+        ),
+    ] = None,
+    max_pending_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many bytes their bodies may have together; none removes the limit.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Changes the settings of a topic, for all workers and at once; without options it shows them."""
     given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep_dead, rate=rate, max_lateness=max_lateness)
     given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
+    given |= _settings(max_pending=max_pending, max_pending_bytes=max_pending_bytes)
     data = output.settings_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 

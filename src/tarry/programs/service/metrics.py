@@ -64,6 +64,8 @@ TOTALS = {
     "repeated": "Requests that were known to be repeated.",
     "lost": "Records that were missing.",
     "swept": "Dead jobs that were kept long enough.",
+    "not_added": "Jobs that were refused because the topic was full.",
+    "held": "How often a schedule was due and waited, because the topic was full.",
 }
 
 

@@ -24,6 +24,7 @@ Kind = Literal[
     "unknown_tasks",
     "no_consumer",
     "held_back",
+    "full",
     "late",
     "stuck",
     "damaged",
@@ -103,6 +104,7 @@ def assess_topic(
         *_unknown_tasks(topics),
         *_no_consumer(stats, topics),
         *_held_back(stats),
+        *_full(stats),
         *_late(stats, topics),
         *_stuck(stats, topics),
         *_damaged(stats),
@@ -276,6 +278,13 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
         )
         sentence = f"{_jobs(count, 'is', 'are')} held back by the {stats.limited.reason} limit{wait}{until}."
         yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
+
+
+def _full(stats: Stats) -> Iterator[Condition]:
+    if stats.full:
+        pending = stats.delayed + stats.ready
+        refused = f"; {_jobs(stats.not_added, 'was', 'were')} refused so far" if stats.not_added else ""
+        yield Condition("full", "calm", f"Full with {_jobs(pending)}, so no more are added{refused}.", pending)
 
 
 def _late(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:

@@ -178,6 +178,7 @@ class InternalError(HTTPError):
 STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.BadInput: 400,
     errors.JobExists: 409,
+    errors.TopicFull: 429,
     errors.StaleReceipt: 409,
     errors.StepNotKept: 422,
     errors.NotKept: 409,
@@ -223,7 +224,7 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
         carried = {name: value for name in CARRIED_FIELDS if (value := getattr(fault, name, None))}
         if isinstance(fault, errors.FallenBehind) and fault.lateness is not None:
             carried["lateness_ms"] = ms(fault.lateness)
-        if isinstance(fault, errors.Unavailable):
+        if isinstance(fault, (errors.Unavailable, errors.TopicFull)):
             headers = [(b"retry-after", b"%d" % SOON_S)]
         payload = str(fault)
     else:

@@ -87,7 +87,7 @@ def fault_of(raised: Exception) -> SqsError:
     if isinstance(raised, SqsError):
         return raised
     problem, _ = problems.problem_of(raised)
-    if isinstance(raised, problems.TooMany):
+    if isinstance(raised, (problems.TooMany, errors.TopicFull)):
         return SqsError("RequestThrottled", problem.detail)
     if isinstance(raised, problems.NoToken):
         return SqsError("InvalidClientTokenId", problem.detail, 403)

@@ -42,7 +42,7 @@ from tarry.programs.sqs.queues import (
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Scope
 
 if TYPE_CHECKING:
-    from tarry import AsyncJob, AsyncTopic
+    from tarry import Added, AsyncJob, AsyncTopic
     from tarry.programs.serving.request import ServiceRequest
     from tarry.wire.bodies import Body
 
@@ -463,7 +463,15 @@ def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
 
 async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> None:
     """Adds moved messages. Where another message of that id is there already, the moved one gets an id of its own."""
-    added = await dead.add_many(moved, if_exists="keep", max_attempts=None)
+    options = JobOptions(if_exists="keep", max_attempts=None).encode()
+
+    async def add(some: Sequence[NewJob[Body]]) -> list[Added]:
+        """However many wait there: they are in the queue that they leave as long as they are not here."""
+        return await perform(
+            dead, server_verbs(dead).add_many_with(some, options, atomic=False, moves=True), registers=True
+        )
+
+    added = await add(moved)
     found = {one.id: new for new, one in zip(moved, added, strict=True) if not one.is_new}
     if not found:
         return
@@ -474,7 +482,7 @@ async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> N
         if messages.SENT in headers and (id not in there or messages.headers_of(there[id]) != headers):
             others.append(replace(new, id=_other_id(headers[messages.SOURCE], id, headers[messages.SENT])))
     if others:
-        await dead.add_many(others, if_exists="keep", max_attempts=None)
+        await add(others)
 
 
 def _other_id(source: str, id: str, sent: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, JobExists
+from tarry.errors import BadInput, JobExists, TopicFull
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
 from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, SOON_PARTS, TopicKeys
@@ -16,18 +16,18 @@ from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, State
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, ERROR_MARK, NEW_MARK, EncodedOptions, NewJob
-from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.jobs.topic_context import NO_LEASE, NOTHING_KNOWN, TopicContext
 
 T = TypeVar("T")
 
 ITEM = ("id", "mark_and_due", "value")
-ADD = Script("topic/add", args=("mode", "is_replay"), item=ITEM, keys=DEPARTING_PARTS)
+ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS)
 ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
 ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
 PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
 """With these a job is added only if its id is new, and nothing that exists is changed."""
-EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
+EACH, ALL, FULL, MOVED = b"each", b"all", b"full", b"moved"
 
 
 def add_job(
@@ -47,39 +47,53 @@ def add_job(
     head = options.head(flags, nonce) if flags or id is not None else options.json_head
     items = (key, mark + options.due_time, head + raw)
 
-    def decode(reply: Reply) -> Added:
-        if type(reply) is not int:
-            return _added_of(key, reply[0], reply[1])
-        if reply > 0:  # of a small script
-            return Added(key.decode(), True, "delayed", as_datetime(reply))
-        return Added(key.decode(), True, "ready", as_datetime(-reply))
-
-    large, small = scripts_for(context.keys, mark in PLAIN_MARKS and not options.contents.priority, options.is_later)
-    return ScriptCall(ADD, large, EACH, decode, items, 1, small=small)
+    leases, keys = context.leases, context.keys
+    lease, ends = leases.known.get(keys.due, NOTHING_KNOWN)
+    if leases.seconds() >= ends:
+        lease = NO_LEASE
+    large, small = scripts_for(keys, mark in PLAIN_MARKS and not options.contents.priority, options.is_later, lease)
+    return ScriptCall(ADD, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key, lease), items, 1, small=small)
 
 
 @lru_cache(4096)
 def scripts_for(
-    keys: TopicKeys, is_plain: bool, is_later: bool
-) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
-    """The keys of ``ADD``, and the small script with its keys that adds such a job when it is alone. ``is_plain``: it is new, without a
-    priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's answer 0 choose
-    the large one afterwards."""
-    small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
-    return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys))
+    keys: TopicKeys, is_plain: bool, is_later: bool, lease: bytes
+) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...], bytes] | None]:
+    """The keys of ``ADD``, and the small script with its keys and the lease that adds such a job when it is alone. ``is_plain``: it is
+    new, without a priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
+    answer 0 choose the large one afterwards."""
+    small = (ADD_LATER if is_later else ADD_SOON) if is_plain and lease != NO_LEASE else None
+    return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
 
 
-def move_call(call: ScriptCall[Added], keys: TopicKeys) -> None:
-    """Lets the call of ``add_job`` add to another partition."""
-    call.keys, call.small = scripts_for(
-        keys, call.small is not None, call.small is not None and call.small[0] is ADD_LATER
-    )
+def _decoder(context: TopicContext[Any], keys: TopicKeys, id: bytes, lease: bytes) -> Callable[[Reply], Added]:
+    """Makes the function that reads the answer to one add, and learns from it whether the topic has limits for producers."""
+
+    def decode(reply: Reply) -> Added:
+        if type(reply) is not int:
+            context.leases.learn(keys, lease, reply[0])
+            return _added_of(id.decode(), context.name, abs(reply[0]), reply[1])
+        if reply > 0:  # of a small script
+            return Added(id.decode(), True, "delayed", as_datetime(reply))
+        return Added(id.decode(), True, "ready", as_datetime(-reply))
+
+    return decode
 
 
-def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
-    text = id.decode()
+def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: EncodedOptions | None) -> None:
+    """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
+    lease = context.leases.of(context.keys)
+    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.contents.priority == 0
+    call.keys, call.small = scripts_for(context.keys, is_plain, options is not None and options.is_later, lease)
+    call.args = EACH, lease, FIRST_TIME
+    call.decode = _decoder(context, context.keys, call.items[0], lease)
+
+
+def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
     if isinstance(answer, int):
         return Added(text, True, "delayed" if answer > now else "ready", as_datetime(answer))
+    if answer == FULL:
+        raise TopicFull(topic=topic)
     if answer == b"9999":
         raise BadInput("delay: the job would be due beyond the year 9999.")
     state, _, since = answer[1:].decode().partition(" ")
@@ -107,16 +121,17 @@ def add_jobs(
     atomic: bool = False,
     new_ids: Sequence[bytes] | None = None,
     done: list[Added] | None = None,
+    moves: bool = False,
 ) -> Flow[list[Added]]:
     """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
-    collects what was added, for callers that need it when the rest fails."""
+    collects what was added, for callers that need it when the rest fails. ``moves``: they come from another topic, and no limit refuses them."""
     entries = list(bodies)
     if options.latest_us is not None:
         for number, entry in enumerate(entries):
             refuse_without_id(options.latest_us, entry.id if isinstance(entry, NewJob) else None, f"job {number}: ")
     chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
-    return ask_in_turn((_add_call(context, chunk) for chunk in chunks), done)
+    return ask_in_turn((_add_call(context, chunk, moves=moves) for chunk in chunks), done)
 
 
 def refuse_without_id(latest: object, id: str | None, where: str = "") -> None:
@@ -131,19 +146,23 @@ def check_atomic(scripts: int, *, atomic: bool) -> None:
         raise BadInput(f"atomic: too much for one script; at most {MOST_ITEMS} jobs and {MOST_BYTES} bytes.")
 
 
-def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[Added]]:
-    ids = items[:: ADD.stride]
+def _add_call(context: TopicContext[T], items: list[bytes], *, moves: bool) -> ScriptCall[list[Added]]:
+    ids, keys, leases = items[:: ADD.stride], context.keys, context.leases
+    lease = MOVED if moves else leases.of(keys)
 
     def decode(reply: Reply) -> list[Added]:
+        if reply == b"FULL":
+            raise TopicFull(topic=context.name)
         if isinstance(reply, bytes):  # "EXISTS 3 dead 1700000000000000"
             _, index, state, since = reply.decode().split(" ")
             raise _job_exists(ids[int(index)].decode(), state, since)
-        now, last = reply[0], -1
+        leases.learn(keys, lease, reply[0])
+        now, last = abs(reply[0]), -1
         due = as_datetime(0)
         added: list[Added] = []
         for id, answer in zip(ids, reply[1:], strict=True):
             if not isinstance(answer, int):
-                added.append(_added_of(id, now, answer))
+                added.append(_added_of(id.decode(), context.name, now, answer))
                 continue
             if answer == last + 1:  # most are due one after the other
                 due += _MICROSECOND
@@ -153,7 +172,8 @@ def _add_call(context: TopicContext[T], items: list[bytes]) -> ScriptCall[list[A
             added.append(Added(id.decode(), True, "delayed" if answer > now else "ready", due))
         return added
 
-    return ScriptCall(ADD, ADD.keys_for(context.keys), ALL, decode, items=items, reply_header=1, never_merged=True)
+    args = ALL, lease, FIRST_TIME
+    return ScriptCall(ADD, ADD.keys_for(keys), args, decode, items=items, reply_header=1, never_merged=True)
 
 
 def _chunks(

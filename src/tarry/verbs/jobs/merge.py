@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.core.flows import gather
 from tarry.core.requests import Flow
-from tarry.errors import JobExists, StaleReceipt, Unavailable, Unconfirmed
+from tarry.errors import JobExists, StaleReceipt, TopicFull, Unavailable, Unconfirmed
 from tarry.verbs.jobs.job_values import Added
 from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats
 
@@ -29,7 +29,7 @@ def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[
     all of them added."""
     try:
         yield from gather([flow for *_, flow in parts])
-    except (Unavailable, Unconfirmed, JobExists) as fault:
+    except (Unavailable, Unconfirmed, JobExists, TopicFull) as fault:
         fault.done = sum(len(done) for _, done, _ in parts)
         raise
     answers: list[Any] = [None] * number
@@ -46,8 +46,9 @@ def merge_stats(parts: list[Stats]) -> Stats:
     sums = {
         field.name: sum(getattr(part, field.name) for part in parts)
         for field in fields(Stats)
-        if isinstance(getattr(first, field.name), int)
+        if isinstance(getattr(first, field.name), int) and field.name not in ("pending_bytes", "full")
     }
+    weighed = [part.pending_bytes for part in parts if part.pending_bytes is not None]
     late: Counter[int] = Counter()
     for part in parts:
         late.update(part.lateness.buckets)
@@ -60,6 +61,8 @@ def merge_stats(parts: list[Stats]) -> Stats:
         last_popped=_latest(part.last_popped for part in parts),
         lateness=Lateness.of(late),
         limited=_merge_limits(parts),
+        full=any(part.full for part in parts),
+        pending_bytes=sum(weighed) if len(weighed) == len(parts) else None,
     )
 
 

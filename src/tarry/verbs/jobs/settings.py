@@ -41,6 +41,8 @@ PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=PURGING_PART
 KEEP_US = 30 * DAY
 """The default; lua/topic/pop.lua has the same, and those of precedence.py."""
 _STEP = 500
+MOST_PENDING = 10**15
+"""The largest limit for producers: Lua counts that far exactly."""
 _BURST_US = 100 * MILLISECOND
 LONGEST_SPAN_US = 1 << 52
 """Integers up to twice this are exact in Lua."""
@@ -82,6 +84,8 @@ class SettingsChange(Struct, frozen=True):
     concurrency: int | UnsetType | None = UNSET
     max_lateness: Duration | UnsetType | None = UNSET
     keep_finished: Duration | UnsetType | None = UNSET
+    max_pending: int | UnsetType | None = UNSET
+    max_pending_bytes: int | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """Those that change something."""
@@ -112,6 +116,10 @@ class SettingsChange(Struct, frozen=True):
             items += [b"max_lateness", b"%d" % max_lateness if max_lateness is not None else b""]
         if self.keep_finished is not UNSET:
             items += [b"keep_finished", records.keep_finished_arg(self.keep_finished)]
+        if self.max_pending is not UNSET:
+            items += [b"max_pending", _count(self.max_pending, "max_pending", most=MOST_PENDING)]
+        if self.max_pending_bytes is not UNSET:
+            items += [b"max_pending_bytes", _count(self.max_pending_bytes, "max_pending_bytes", most=MOST_PENDING)]
         return items
 
 
@@ -198,14 +206,12 @@ def _rate(value: RateLike, parts: int) -> tuple[int, int]:
     return count, span
 
 
-def _count(value: int | None, what: str, parts: int) -> bytes:
+def _count(value: int | None, what: str, parts: int = 1, most: int = rates.MOST) -> bytes:
     if value is None:
         return b""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= rates.MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         pause = ". To hand out nothing, pause the topic" if what == "concurrency" and value == 0 else ""
-        raise BadInput(
-            f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit{pause}."
-        )
+        raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {most:,}, or None for no such limit{pause}.")
     if value < parts:
         raise BadInput(
             f"{what}: {value} for {parts} partitions, each of which needs one; give at least {parts}, or `tarry migrate` the "
@@ -217,7 +223,9 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 def _settings_of(reply: Reply, parts: int) -> TopicSettings:
     ttr, limit, keep_dead = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, max_lateness, history = (int(arg) if arg is not None else None for arg in reply[4:8])
+    burst, concurrency, max_lateness, history, pending, pending_bytes = (
+        int(arg) if arg is not None else None for arg in reply[4:10]
+    )
     return TopicSettings(
         ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
         max_attempts=decide(MAX_ATTEMPTS, {"topic": given_max_attempts(limit or 0)}).value,
@@ -227,6 +235,8 @@ def _settings_of(reply: Reply, parts: int) -> TopicSettings:
         concurrency=concurrency,
         max_lateness=None if max_lateness is None else as_timedelta(max_lateness),
         keep_finished=None if history is None else as_timedelta(history),
+        max_pending=pending,
+        max_pending_bytes=pending_bytes,
     )
 
 

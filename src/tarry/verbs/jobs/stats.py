@@ -119,6 +119,14 @@ class Stats:
     """Those delayed jobs that fall due in the next minute."""
     due_in_5m: int = 0
     due_in_15m: int = 0
+    full: bool = False
+    """Whether another job would be refused with ``TopicFull``; with partitions, by one of them."""
+    not_added: int = 0
+    """Jobs that were refused with ``TopicFull``."""
+    held: int = 0
+    """How often a schedule was due and waited, because the topic was full."""
+    pending_bytes: int | None = None
+    """The bytes of the bodies of delayed and ready jobs, where ``max_pending_bytes`` limits them; ``None``: not known, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,10 @@ class TopicSettings:
     max_lateness: timedelta | None
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
+    max_pending: int | None = None
+    """How many jobs may wait before an add raises ``TopicFull``; ``None``: any number."""
+    max_pending_bytes: int | None = None
+    """How many bytes their bodies may have together; ``None``: any number."""
 
     def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
         """How many attempts a job of this topic has: by itself, by its handler (``UNSET``: it does not say), or as it was last handed out."""

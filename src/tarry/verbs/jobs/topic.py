@@ -67,7 +67,7 @@ class TopicVerbs(Partitions[T]):
         """Adds a job with encoded options."""
         call = add.add_job(self.context, body, options, id)
         if self.single is None:
-            return self.over_partitions(lambda parts: self._add(parts, call))
+            return self.over_partitions(lambda parts: self._add(parts, call, options))
         # no closure that holds the call: a reference cycle for each job would be left to the garbage collector
         call.on_wrong_type = self._add_rediscovered
         return call
@@ -75,8 +75,10 @@ class TopicVerbs(Partitions[T]):
     def _add_rediscovered(self, call: ScriptCall[Added], fault: WrongType) -> Flow[Added]:
         return self._over_rediscovered(fault, lambda parts: self._add(parts, call))
 
-    def _add(self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added]) -> Flow[Added]:
-        add.move_call(call, parts[partition_of_id(call.items[0], len(parts))].keys)
+    def _add(
+        self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added], options: EncodedOptions | None = None
+    ) -> Flow[Added]:
+        add.move_call(call, parts[partition_of_id(call.items[0], len(parts))].context, options)
         return (yield from ask(call))
 
     def add_many(self, bodies: Iterable[T | NewJob[T]], options: JobOptions, *, atomic: bool) -> Operation[list[Added]]:
@@ -85,21 +87,34 @@ class TopicVerbs(Partitions[T]):
         return added if options.durability is None else job_verbs.durability.with_durability(added, options.durability)
 
     def add_many_with(
-        self, bodies: Iterable[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
+        self, bodies: Iterable[T | NewJob[T]], options: EncodedOptions, *, atomic: bool, moves: bool = False
     ) -> Flow[list[Added]]:
-        """Adds jobs with encoded options. All jobs are checked before the first script is sent."""
+        """Adds jobs with encoded options. All jobs are checked before the first script is sent. ``moves``: from another topic, so that
+        no limit refuses them."""
         some = list(bodies)
         if self.single is None and len(self._partitions) > 1:
-            return self.over_partitions(lambda parts: self._add_spread(parts, some, options, atomic=atomic))
-        plain = add.add_jobs(self.context, some, options, atomic=atomic)
+            return self.over_partitions(
+                lambda parts: self._add_spread(parts, some, options, atomic=atomic, moves=moves)
+            )
+        plain = add.add_jobs(self.context, some, options, atomic=atomic, moves=moves)
         if self.single is None:  # the number of partitions is not known yet
             return self.over_partitions(
-                lambda parts: plain if len(parts) == 1 else self._add_spread(parts, some, options, atomic=atomic)
+                lambda parts: (
+                    plain if len(parts) == 1 else self._add_spread(parts, some, options, atomic=atomic, moves=moves)
+                )
             )
-        return self._retry_over_partitions(plain, lambda parts: self._add_spread(parts, some, options, atomic=atomic))
+        return self._retry_over_partitions(
+            plain, lambda parts: self._add_spread(parts, some, options, atomic=atomic, moves=moves)
+        )
 
     def _add_spread(
-        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], options: EncodedOptions, *, atomic: bool
+        self,
+        parts: Sequence[PartitionVerbs[T]],
+        bodies: list[T | NewJob[T]],
+        options: EncodedOptions,
+        *,
+        atomic: bool,
+        moves: bool,
     ) -> Flow[list[Added]]:
         if atomic:
             raise BadInput(
@@ -109,7 +124,8 @@ class TopicVerbs(Partitions[T]):
         flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
         for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
             some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
-            flows.append((own, done, add.add_jobs(parts[index].context, some, options, new_ids=ids, done=done)))
+            adding = add.add_jobs(parts[index].context, some, options, new_ids=ids, done=done, moves=moves)
+            flows.append((own, done, adding))
         return job_verbs.merge.merge_added(len(bodies), flows)
 
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,14 +352,19 @@ class TopicVerbs(Partitions[T]):
     def configure(self, given: SettingsChange) -> Operation[TopicSettings]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
         return self._dispatch(
-            lambda only: job_verbs.settings.configure(only.keys, given, only.share),
-            lambda parts: self._configure(parts, given),
+            lambda only: self._configure_only(only, given), lambda parts: self._configure(parts, given)
         )
+
+    def _configure_only(self, only: PartitionVerbs[T], given: SettingsChange) -> ScriptCall[TopicSettings]:
+        self.context.leases.forget(only.keys)
+        return job_verbs.settings.configure(only.keys, given, only.share)
 
     def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: SettingsChange) -> Flow[TopicSettings]:
         """Sets the options of the first partition, and copies all that it has to the others, so that nothing stays half done. A
         partition with a later change, because a fail-over lost the first one's, is overwritten once the first has counted past
         it."""
+        for verbs in partitions:
+            self.context.leases.forget(verbs.keys)
         first, *rest = partitions
         items = given.encode(len(partitions))
         stored = yield from ask(job_verbs.settings.configure_first(first.keys, first.share, items))

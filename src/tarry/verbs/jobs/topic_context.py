@@ -6,11 +6,13 @@ TopicContext(name, keys, codec, ids) ──▶ verb(context, …) ──▶ Scri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tarry.errors import BadInput
+from tarry.values.durations import SECOND
 from tarry.values.keys import TopicKeys
 from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import BodyCodec
@@ -19,6 +21,36 @@ T = TypeVar("T")
 Share = tuple[int, int]
 """The index of a partition, and the number of partitions."""
 WHOLE_TOPIC: Share = (0, 1)
+NO_LEASE = b"0"
+NOTHING_KNOWN = (NO_LEASE, 0.0)
+
+
+class Leases:
+    """In which second of the server adds need not look at a topic's limits for producers, for it had none: lua/lib/lease.lua."""
+
+    def __init__(self, seconds: Callable[[], float] = lambda: math.inf) -> None:
+        """``seconds``: a clock; without one no lease is known."""
+        self.seconds = seconds
+        self.known: dict[bytes, tuple[bytes, float]] = {}
+        """By the key of what is due: the lease as scripts take it, and when it ends here."""
+
+    def of(self, keys: TopicKeys) -> bytes:
+        """The lease as scripts take it; ``NO_LEASE`` if the topic has limits, or nobody has asked lately."""
+        lease, ends = self.known.get(keys.due, NOTHING_KNOWN)
+        return NO_LEASE if self.seconds() >= ends else lease
+
+    def learn(self, keys: TopicKeys, lease: bytes, now: int) -> None:
+        """``now`` is the first answer of an add that was sent with ``lease``: below zero, the topic has limits. One with a lease has not
+        looked for them."""
+        if now < 0:
+            self.forget(keys)
+        elif lease == NO_LEASE:
+            second, us = divmod(now, SECOND)
+            self.known[keys.due] = b"%d" % second, self.seconds() + 1 - us / SECOND
+
+    def forget(self, keys: TopicKeys) -> None:
+        """The next add of the topic asks."""
+        self.known.pop(keys.due, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +61,7 @@ class TopicContext(Generic[T]):
     keys: TopicKeys
     codec: BodyCodec[T]
     ids: IdGenerator
+    leases: Leases = field(default_factory=Leases)
 
 
 def one_line(fault: BaseException) -> str:

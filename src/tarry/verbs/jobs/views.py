@@ -41,6 +41,7 @@ STATS = Script("topic/stats", args=("lately",), keys=COUNTING_PARTS, read_only=T
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 DUE_SOON = Script("topic/due_soon", args=("horizon", "limit"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
+COUNT_BYTES = Script("topic/count_bytes", args=("begins", "limit"))
 _STEP = 100
 LATELY_US = 10 * 60 * SECOND
 """Dead jobs that died within this time died lately."""
@@ -224,13 +225,28 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             due_in_1m=soon[0],
             due_in_5m=soon[1],
             due_in_15m=soon[2],
+            full=_is_full(meta, delayed + ready - expired),
+            pending_bytes=_pending_bytes(meta.get(b"bytes")),
         )
 
     return ScriptCall(STATS, STATS.keys_for(context.keys), (b"%d" % LATELY_US,), decode)
 
 
-_COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept".split()
+_COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept not_added held".split()
 _REMOVAL_COUNTERS = ("finished", "deleted", "replaced", "lost", "swept")
+
+
+def _pending_bytes(stored: bytes | None) -> int | None:
+    """lua/lib/bytes.lua; ``None`` if they are not counted, or not all of them are yet."""
+    total = b"-" if stored is None else stored.split(b" ", 1)[0]
+    return None if total == b"-" else max(int(total), 0)
+
+
+def _is_full(meta: dict[bytes, bytes], waiting: int) -> bool:
+    """Whether one more job, of one byte, would be refused: lua/lib/bounds.lua."""
+    most, most_bytes, _ = map(int, meta.get(b"bounds", b"0 0 0").split())
+    known = _pending_bytes(meta.get(b"bytes")) or 0
+    return bool((most and waiting >= most) or (most_bytes and known >= most_bytes))
 
 
 def _moment_of(score: bytes | None) -> datetime | None:
@@ -348,8 +364,23 @@ def check_topic(keys: TopicKeys) -> Flow[CheckReport]:
             faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
             if cursor == b"0":
                 break
+    faults += yield from _count_bytes(keys)
     away = yield from gather(map(ask, count_leaving(keys)))
     return CheckReport(looked, tuple(faults), *away)
+
+
+def _count_bytes(keys: TopicKeys) -> Flow[list[str]]:
+    """Counts the bytes of a topic that limits them, from the beginning. Returns the fault if another number was known."""
+    begins = b"1"
+    while True:
+        counted = yield from ask(ScriptCall(COUNT_BYTES, keys, (begins, b"%d" % _STEP), lambda reply: reply))
+        begins = b"0"
+        if counted is None:
+            return []
+        if counted:
+            before, bytes_now = counted
+            wrong = before not in (None, bytes_now)
+            return [f"the bytes of waiting jobs were {before}, and are {bytes_now}: corrected"] if wrong else []
 
 
 def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:

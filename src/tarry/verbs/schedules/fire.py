@@ -46,7 +46,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Row = tuple[bytes, bytes, int]
 """A schedule that is reserved: its id, the plan without the head and body of its jobs, the size of these."""
 FireReply = tuple[int, list[int], list[Row]]
-"""Now; of each schedule how many jobs were added, or -1; the schedules that are reserved."""
+"""Now; of each schedule how many jobs were added, or -1, or HELD; the schedules that are reserved."""
+HELD = -2
+"""The answer for a schedule whose topic is full."""
+LOG_AGAIN_US = 60 * SECOND
+_logged: dict[bytes, int] = {}
 
 
 def fire_due(keys: TopicKeys) -> Flow[int]:
@@ -57,11 +61,22 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
         items = _next_items(rows, now)
         limit = 0 if rows or max(added, read) >= MANY else SCHEDULES
         now, counts, more = yield from ask(fire(keys, items, limit))
+        _log_held([id for id, count in zip(items[:: FIRE.stride], counts, strict=True) if count == HELD], keys, now)
         added += sum(count for count in counts if count > 0)
         read += len(more)
         rows.extend(more)
         if not rows:
             return added
+
+
+def _log_held(ids: list[bytes], keys: TopicKeys, now: int) -> None:
+    """Says that schedules wait, once a minute for each topic."""
+    if ids and not 0 <= now - _logged.get(keys.due, -LOG_AGAIN_US) < LOG_AGAIN_US:
+        _logged[keys.due] = now
+        logger.warning(
+            "schedule %s of %s waits, and %d others: the topic is full (max_pending, max_pending_bytes)",
+            ids[0].decode("utf-8", "replace"), keys.due.decode("utf-8", "replace").removesuffix(":due"), len(ids) - 1,
+        )  # fmt: skip
 
 
 def fire(keys: TopicKeys, items: list[bytes], limit: int) -> ScriptCall[FireReply]:

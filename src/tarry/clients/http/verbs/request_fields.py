@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
-from tarry.errors import JobExists, StaleReceipt, Unavailable, Unconfirmed
+from tarry.errors import JobExists, StaleReceipt, TopicFull, Unavailable, Unconfirmed
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, BodyCodec
 from tarry.verbs.jobs.options import DURATIONS
@@ -63,7 +63,7 @@ def run_in_order(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
     for request in requests:
         try:
             done += yield from ask(request)
-        except (Unavailable, Unconfirmed, JobExists) as fault:
+        except (Unavailable, Unconfirmed, JobExists, TopicFull) as fault:
             fault.done += len(done)
             raise
     return done

@@ -1,0 +1,111 @@
+"""Limits for producers: an add beyond them raises ``TopicFull``; what is no new job is never refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from story.adapters import Adapter
+from tarry import BadInput, NewJob, TopicFull
+from tarry.clients.testing import Clock
+
+
+async def test_an_add_beyond_the_limit_is_refused(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    settings = await topic.configure(max_pending=3)
+    assert (settings.max_pending, settings.max_pending_bytes) == (3, None)
+    for body in "ab":
+        await topic.add(body)
+    await topic.add("later", delay="1h")
+    with pytest.raises(TopicFull, match=r"Topic .* is full.*Nothing was added") as refused:
+        await topic.add("d")
+    assert (refused.value.topic, refused.value.done) == (topic.name, 0)
+    with pytest.raises(TopicFull):
+        await topic.add("d", delay="2h", priority=3)
+    job = await topic.pop()  # what is handed out waits no longer
+    await topic.add("d", id="d")
+    await topic.release(job, delay=0)  # and is never refused when it comes back
+    stats = await topic.stats()
+    assert (stats.delayed + stats.ready, stats.not_added, stats.pending_bytes) == (4, 2, None)
+    with pytest.raises(TopicFull):
+        await topic.add("e")
+    assert (await topic.configure(max_pending=None)).max_pending is None
+    await topic.add("e")
+
+
+@pytest.mark.parametrize("place", ["delayed", "ready", "reserved"])
+async def test_a_job_that_lives_is_never_refused(adapter: Adapter, topic: Any, clock: Clock, place: str) -> None:
+    await topic.add("a", id="a", delay="1h" if place == "delayed" else 0)
+    await topic.configure(max_pending=1)
+    if place == "reserved":
+        await topic.pop()
+        await topic.add("other")
+    for if_exists in ("keep", "update", "replace"):
+        await topic.add("b", id="a", if_exists=if_exists)
+        with pytest.raises(TopicFull):
+            await topic.add("c", id="c", if_exists=if_exists)
+    await topic.add("b", id="a", if_exists="replace", delay="1m", latest="1h")
+    assert (await topic.stats()).replaced == 2
+
+
+async def test_a_dead_job_that_comes_back_is_new_to_an_add_and_not_to_a_kick(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.add("a", id="a")
+    await topic.bury(await topic.pop())
+    await topic.add("b")
+    await topic.configure(max_pending=1)
+    for if_exists in ("replace", "update"):
+        with pytest.raises(TopicFull):
+            await topic.add("c", id="a", if_exists=if_exists)
+    assert not (await topic.add("c", id="a", if_exists="keep")).is_new
+    assert await topic.kick("a") == "dead"
+    assert (await topic.stats()).ready == 2
+
+
+async def test_each_script_of_add_many_is_all_or_nothing(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(max_pending=1500)
+    with pytest.raises(TopicFull) as refused:
+        await topic.add_many(range(2500))
+    assert refused.value.done == 1000
+    assert (await topic.stats()).ready == 1000
+    with pytest.raises(TopicFull):
+        await topic.add_many(range(501), atomic=True)
+    assert (await topic.stats()).ready == 1000
+    again = [NewJob("again", id=f"j{k // 2}") for k in range(998)]
+    assert sum(one.is_new for one in await topic.add_many(again, if_exists="keep")) == 499  # each counts once
+    await topic.add_many(["last"], atomic=True)
+    with pytest.raises(TopicFull):
+        await topic.add_many(["one more"])
+    await topic.add_many(again, if_exists="replace")
+
+
+async def test_bytes_are_those_of_the_bodies(adapter: Adapter, clock: Clock) -> None:
+    topic = adapter.topic("bytes", type=bytes)
+    await topic.add(b"x" * 10, headers={"k": "v"})  # before the limit: counted by the first adds after it
+    await topic.configure(max_pending_bytes=100)
+    clock.advance("2s")
+    await topic.add(b"x" * 60, id="sixty", delay="1h", headers={"k": "v"}, ttr="1m")
+    with pytest.raises(TopicFull):
+        await topic.add(b"x" * 31)
+    await topic.add(b"x" * 30)
+    assert (await topic.stats()).pending_bytes == 100
+    await topic.add(b"x" * 80, id="sixty", if_exists="replace", delay="1h")  # never refused, and counted
+    assert (await topic.stats()).pending_bytes == 120
+    job = await topic.pop()
+    assert (await topic.stats()).pending_bytes == 110
+    await topic.release(job)
+    await topic.add(b"x", id="sixty", if_exists="update")
+    assert (await topic.stats()).pending_bytes == 41
+    await topic.delete("sixty")
+    await topic.bury(await topic.pop())
+    assert (await topic.stats()).pending_bytes == 10
+    await topic.purge()
+    assert (await topic.stats()).pending_bytes == 0
+
+
+async def test_refuses_limits_that_are_none(adapter: Adapter, topic: Any) -> None:
+    for name in ("max_pending", "max_pending_bytes"):
+        for value in (0, -1, 1.5, True, "3", 10**15 + 1):
+            with pytest.raises(BadInput, match=name):
+                await topic.configure(**{name: value})
