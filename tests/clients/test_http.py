@@ -34,6 +34,7 @@ ELSEWHERE = {
     "on_behalf_of",
     "cancelled",
     "due_soon",
+    "ends",
     "delete_exactly",
     "pop_by_id",
     "ask_absent",
@@ -98,6 +99,7 @@ def _acquire(client: tarry.HTTPClient) -> Any:
 
 
 REFUSALS: dict[str, Any] = {
+    "ends": lambda client: next(iter(client.topic("orders").ends())),
     "keep_moving": lambda client: client.keep_moving("DelayMessage"),
     "lock.acquire": _acquire,
     "map_cache": lambda client: client.map_cache("prices").put("tea", 3),

@@ -15,13 +15,13 @@ import tarry
 
 TYPES = set(
     "LockLostEvent AsyncLockLostEvent GuardedQueue AsyncGuardedQueue Guard AsyncGuard GuardedItem GuardedStats Lateness LimitStatus "
-    "DeadGroup FailedAttempt WorkerInfo WorkerTopic HeldJob BaseJob HasReceipt Codec Rate Duration IfExists State StateFilter JobState WorkerMode".split()
+    "DeadGroup Ends AsyncEnds EndState FailedAttempt WorkerInfo WorkerTopic HeldJob BaseJob HasReceipt Codec Rate Duration IfExists State StateFilter JobState WorkerMode".split()
 )
 REDISSON = set(
     "BlockingQueue AsyncBlockingQueue DelayedQueue AsyncDelayedQueue Subscription AsyncSubscription MapCache AsyncMapCache MapListener "
     "AsyncMapListener MapDict AsyncMapDict MapEvent MapStats AdaptivePolicy QueueStats PoisonElement Opaque".split()
 )
-ERRORS = {"FallenBehind", "UnknownTopic"}
+ERRORS = {"FallenBehind", "NotKept", "UnknownTopic"}
 HOMES: dict[str, ModuleType] = {"tarry": tarry, "tarry.types": tarry.types, "tarry.redisson": tarry.redisson}
 MOST_AT_THE_TOP = 60
 """Who reads a list reads no longer one."""

@@ -49,7 +49,7 @@ def public_methods(kind: type) -> dict[str, object]:
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
     return re.sub(
-        r"\bAsync(?=Client|HTTPClient|Topic|Schedules|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator)",
+        r"\bAsync(?=Client|HTTPClient|Topic|Schedules|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator|Ends)",
         "",
         text,
     )
