@@ -28,9 +28,12 @@ from hypothesis.stateful import (
 )
 
 from model.topic_model import KEEP, Job, Topic
-from tarry import Added, BadInput, JobExists, NewJob, Reservation, StaleReceipt, TopicFull
+from tarry import Added, BadInput, End, JobExists, NewJob, Reservation, StaleReceipt, TopicFull
 from tarry.clients.testing import Clock, TestClient
+from tarry.errors import NotKept
+from tarry.values.durations import moment_us
 from tarry.verbs.jobs import add, settle, steps
+from tarry.verbs.jobs.end_values import Position
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.records import pack_fault
 
@@ -72,6 +75,7 @@ class Game(RuleBasedStateMachine):
         self.topic = self.client.topic("t")
         self.believed = Topic(now=self.clock.us)
         self.held: list[Reservation] = []
+        self.all_ends: set[tuple[int, bytes, str]] = set()
         self.late_us: dict[tuple[str, int], int] = {}
         self.shown = 0
         self.server = redis.Redis.from_url(self.url)
@@ -374,6 +378,37 @@ class Game(RuleBasedStateMachine):
         self.topic.resume()
         self.believed.paused = 0
 
+    # ── ends ──
+
+    @rule(data=st.data(), limit=st.integers(1, 3), back=st.sampled_from([0, 1, SECOND, 60 * SECOND, 4000 * SECOND]))
+    def read_ends(self, data: Any, limit: int, back: int) -> None:
+        """From any place on: those that are kept, each once, in their order; a gap is said where another one was."""
+        moments = sorted({at for at, *_ in self.all_ends})
+        begin = data.draw(st.sampled_from([self.believed.now - back, *(at + off for at in moments for off in (0, 1))]))
+        position, rows, told = Position(begin), list[Any](), -1
+        while True:
+            operation = self.topic.verbs.ends(position, limit)
+            if self.believed.keep_finished is None:
+                with pytest.raises(NotKept):
+                    self.client.engine.run(operation)
+                return
+            page = self.client.engine.run(operation)
+            for one in page.found:
+                if isinstance(one, End):
+                    rows.append((moment_us(one.at), one.job.id.encode(), one.job.state))
+                else:
+                    told = max(told, moment_us(one.until))
+            assert position <= page.position
+            if not page.again_in_s and page.again_in_s is not None:
+                position = page.position
+                continue
+            break
+        ended = {end for end in self.all_ends if begin <= end[0] < self.believed.now}
+        kept = {end for end in self.believed.ends() if begin <= end[0] < self.believed.now}
+        assert rows == sorted(set(rows))
+        assert set(rows) <= kept
+        assert [end for end in ended - set(rows) if end[0] > told] == []
+
     # ── time ──
 
     @rule(span=st.one_of(DELAYS, st.integers(0, 120 * SECOND), st.sampled_from([1, 1, 1, KEEP])))
@@ -417,6 +452,7 @@ class Game(RuleBasedStateMachine):
         retrying = sorted(self.believed.retrying())
         assert stats.retrying == len(retrying)
         assert sorted(job.id for job in self.topic.list("retrying", limit=1000)) == retrying
+        self.all_ends |= self.believed.ends()
         kept = self.believed.kept()
         assert stats.finished_kept == len(kept)
         assert [job.id for job in self.topic.list("finished", limit=1000)] == kept

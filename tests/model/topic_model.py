@@ -99,6 +99,13 @@ class Topic:
     not_added: int = 0
     history: dict[str, int] = field(default_factory=dict)
     """Of each finished job that is kept: when its keep ends."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """Of each of them: when it was finished."""
+
+    def ends(self) -> set[tuple[int, bytes, str]]:
+        """The ends that are kept: moment, id and state."""
+        dead = {(job.at, id.encode(), "dead") for id, job in self.jobs.items() if job.place == "dead"}
+        return dead | {(self.ended[id], id.encode(), "finished") for id in self.kept()}
 
     def kept(self) -> list[str]:
         """The ids of the finished jobs that are kept, in order."""
@@ -263,6 +270,7 @@ class Topic:
             del self.jobs[id]
             if self.keep_finished is not None:
                 self.history[id] = self.now + self.keep_finished
+                self.ended[id] = self.now
         elif verb == "touch" and fault:
             return "released"
         elif verb == "touch":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -96,3 +97,22 @@ def test_a_map_with_a_dead_evictor_gets_another(client: TestClient, clock: Clock
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
     set_back(clock)
     assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
+
+
+def test_a_reader_of_ends_is_told_what_a_clock_set_back_hides(topic: Any, clock: Clock) -> None:
+    topic.configure(keep_finished="1d")
+    clock.advance("2h")
+    topic.add("tea", id="a")
+    topic.finish(topic.pop())
+    clock.advance("1s")
+    [end] = topic.ends(since=clock.now - timedelta(seconds=2), wait=0)
+    set_back(clock)
+    [ahead] = topic.ends(since=end.id, wait=0)
+    assert (ahead.since, ahead.until) == (clock.now, end.at), "its place is yet to come"
+    topic.add("tea", id="b")
+    topic.finish(topic.pop())
+    hidden = clock.now
+    set_back(clock, -HOUR)
+    [gap] = topic.ends(since=end.id, wait=0)
+    assert gap.since == hidden, "an end behind the reader is not skipped in silence"
+    assert gap.until >= end.at
