@@ -62,13 +62,13 @@ def own_keys() -> frozenset[bytes]:
 
 TOPICS = {str(own) for own in OwnTopic}
 NAMES = sorted({key.decode() for key in own_keys()} | TOPICS)
-FIRST_PARTS = ("jobs", "due")
+FIRST_PARTS = ("jobs", "due", "busy", "holders")
 
 
 def attacked() -> Iterator[Any]:
-    """Of the keys of one topic, which all begin alike, two here, and each in ``make test-long``."""
+    """Of the keys of one topic, which all begin alike, two here, and of those of all workers; each in ``make test-long``."""
     for name in NAMES:
-        is_more = "/" in name and not name.endswith(FIRST_PARTS)
+        is_more = name.startswith("tarry:{") and not name.endswith(FIRST_PARTS)
         yield pytest.param(name, marks=pytest.mark.long) if is_more else name
 
 
