@@ -242,6 +242,19 @@ def test_metrics_count_commands_and_connections(service: Beanstalk, connect: Con
         assert line in text
 
 
+def test_a_full_tube_is_told_and_work_goes_on(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server()
+    with speaking(running.url, "full") as service, Client(running.url, namespace="full") as admin:
+        client = service.connect()
+        number = client.put(b"tea")
+        admin.topic("default").configure(max_pending=1)
+        admin.topic("other").configure(max_pending=1)
+        assert client(b"use other") == b"USING other"
+        assert client.put(b"the first of its tube") > number
+        assert client(b"put 0 0 60 3", b"tea") == b"OUT_OF_MEMORY"
+        assert client(b"reserve") == b"RESERVED %d 3\r\ntea" % number
+
+
 def test_a_full_memory_is_told_and_work_goes_on(own_server: Callable[..., ServerProcess]) -> None:
     running = own_server()
     with speaking(running.url, "full") as service:

@@ -79,6 +79,10 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "due_in_1m": 0,
             "due_in_5m": 0,
             "due_in_15m": 0,
+            "full": False,
+            "not_added": 0,
+            "held": 0,
+            "pending_bytes": None,
         },
     ),
     (
@@ -98,6 +102,8 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "concurrency": None,
             "max_lateness_ms": 1000.5,
             "keep_finished_ms": None,
+            "max_pending": None,
+            "max_pending_bytes": None,
         },
     ),
     (

@@ -75,7 +75,8 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
         .startswith("duration: 'soon' is not a duration")
     )
     api.post("/v1/topics/orders/resume", {}, 204)
-    none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None, "keep_finished_ms": None}
+    limits = "rate burst concurrency max_lateness_ms keep_finished_ms max_pending max_pending_bytes"
+    none = dict.fromkeys(limits.split())
     assert api.get("/v1/topics/orders/settings") == none | {
         "ttr_ms": 60000,
         "max_attempts": 20,
@@ -92,6 +93,22 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
     clock.advance(30)
     assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}
     assert api.post("/v1/topics/orders/purge", {}) == {"count": 1}
+
+
+def test_a_full_topic_answers_429(api: Api) -> None:
+    limits = {"max_pending": 2, "max_pending_bytes": 1000}
+    found = api("PATCH", "/v1/topics/orders/settings", limits).json()
+    assert {name: found[name] for name in limits} == limits
+    add(api)
+    full = api("POST", f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2}]})
+    problem = full.json()
+    assert (full.status_code, full.headers["retry-after"], problem["code"]) == (429, "1", "topic_full")
+    assert "orders is full" in problem["detail"]
+    add(api)
+    assert api("POST", JOBS, {"body": 1}).status_code == 429
+    stats = api.get("/v1/topics/orders")
+    assert (stats["full"], stats["not_added"], stats["ready"]) == (True, 3, 2)
+    assert api.refused("PATCH", "/v1/topics/orders/settings", {"max_pending": 0}) == (400, "bad_input")
 
 
 def test_jobs_of_a_dead_holder_are_released(api: Api) -> None:

@@ -108,3 +108,14 @@ def test_attributes_that_json_makes_long_are_kept(sqs: Any, queue: str) -> None:
     sqs.send_message(QueueUrl=queue, MessageBody="x", MessageAttributes=attributes)
     (message,) = receive(sqs, queue, MessageAttributeNames=["All"])
     assert message["MessageAttributes"] == attributes
+
+
+def test_a_full_queue_takes_what_is_moved_there_and_no_message_of_others(
+    sqs: Any, queue: str, dead: str, running_service: RunningService, topic: Callable[[str], Any]
+) -> None:
+    running_service.run(topic("dead").configure(max_pending=1))
+    sqs.send_message(QueueUrl=dead, MessageBody="the only one")
+    assert refused(sqs.send_message, QueueUrl=dead, MessageBody="too much") == "RequestThrottled"
+    sqs.send_message(QueueUrl=queue, MessageBody="poison")
+    fail(sqs, queue)
+    assert running_service.run(topic("dead").stats()).ready == 2

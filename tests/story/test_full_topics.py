@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import redis
 
 from story.adapters import Adapter
 from tarry import BadInput, NewJob, TopicFull
 from tarry.clients.testing import Clock
+from tarry.verbs.jobs.views import count_bytes
 
 
 async def test_an_add_beyond_the_limit_is_refused(adapter: Adapter, topic: Any, clock: Clock) -> None:
@@ -102,6 +104,76 @@ async def test_bytes_are_those_of_the_bodies(adapter: Adapter, clock: Clock) -> 
     assert (await topic.stats()).pending_bytes == 10
     await topic.purge()
     assert (await topic.stats()).pending_bytes == 0
+
+
+async def test_a_job_counts_again_when_its_reservation_is_over(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(max_pending_bytes=100)
+    clock.advance("1s")
+    await topic.add("tea", ttr="1m")
+    await topic.pop()
+    assert (await topic.stats()).pending_bytes == 0
+    clock.advance("1m")
+    await topic.add("later", delay="1h")
+    assert (await topic.stats()).pending_bytes == 7
+    job = await topic.pop()
+    assert job.body == "tea"
+    await topic.release(job, delay="1h")
+    assert (await topic.stats()).pending_bytes == 12
+
+
+async def test_check_counts_the_bytes_again_while_jobs_come_and_go(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(max_pending_bytes=1000)
+    clock.advance("1s")
+    await topic.add_many(["a" * k for k in range(10)], delay="1h")
+    steps = count_bytes(topic.verbs.keys)
+    request = next(steps)
+    request.args = (b"1", b"3")
+    assert await adapter.run(request) == 0  # three are counted
+    jobs = (await topic.list(limit=100)).jobs
+    await topic.delete_many([jobs[0].id, jobs[8].id])
+    await topic.add("b" * 50, delay="30m")  # before the place
+    await topic.add("c" * 60, delay="2h")
+    await topic.reschedule(jobs[1].id, delay="3h")
+    await topic.reschedule(jobs[9].id, delay="1m")
+    known = (await topic.stats()).pending_bytes
+    assert known == sum(len(job.body) + 2 for job in await topic.list(limit=100))
+    assert (await topic.check()).ok
+    request.args = (b"0", b"3")
+    while (counted := await adapter.run(request)) == 0:
+        pass
+    assert counted == [known, known]
+
+
+async def test_check_corrects_bytes_that_another_program_has_changed(
+    adapter: Adapter, topic: Any, clock: Clock, valkey_url: str
+) -> None:
+    await topic.configure(max_pending_bytes=1000)
+    clock.advance("1s")
+    await topic.add("tea", id="tea")
+    with redis.Redis.from_url(valkey_url) as server:
+        server.hset(topic.verbs.keys.meta, "bytes", 77)
+        found = await topic.check()
+        assert found.faults == ("the bytes of waiting jobs were 77, and are 5: corrected",)
+        assert (await topic.check()).ok
+        assert (await topic.stats()).pending_bytes == 5
+
+
+async def test_partitions_take_a_part_of_the_limit_rounded_up(adapter: Adapter, clock: Clock) -> None:
+    topic = adapter.topic("parted", partitions=3)
+    settings = await topic.configure(max_pending=4, max_pending_bytes=1000)
+    assert (settings.max_pending, settings.max_pending_bytes) == (4, 1000)
+    added = 0
+    for number in range(30):
+        try:
+            await topic.add("x", id=str(number))
+            added += 1
+        except TopicFull:
+            pass
+    stats = await topic.stats()
+    assert (added, stats.ready, stats.not_added, stats.full) == (6, 6, 24, True)  # two in each
+    with pytest.raises(TopicFull) as refused:
+        await topic.add_many(["y"] * 9)
+    assert refused.value.done == 0
 
 
 async def test_refuses_limits_that_are_none(adapter: Adapter, topic: Any) -> None:

@@ -364,12 +364,12 @@ def check_topic(keys: TopicKeys) -> Flow[CheckReport]:
             faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
             if cursor == b"0":
                 break
-    faults += yield from _count_bytes(keys)
+    faults += yield from count_bytes(keys)
     away = yield from gather(map(ask, count_leaving(keys)))
     return CheckReport(looked, tuple(faults), *away)
 
 
-def _count_bytes(keys: TopicKeys) -> Flow[list[str]]:
+def count_bytes(keys: TopicKeys) -> Flow[list[str]]:
     """Counts the bytes of a topic that limits them, from the beginning. Returns the fault if another number was known."""
     begins = b"1"
     while True:
