@@ -164,7 +164,7 @@ class Topic:
         """What the client knows of the limits, after an add that was sent with a lease, and was answered."""
         if (self.most, self.most_bytes) != (None, None):
             self.lease = self.lease if lease == self.now // LEASE else -1
-        elif lease < 0:
+        else:
             self.lease = self.now // LEASE
 
     def own_lease(self) -> int:

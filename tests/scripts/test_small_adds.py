@@ -13,7 +13,6 @@ from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import ADD, ADD_LATER, ADD_SOON, add_job
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
-from tarry.verbs.jobs.topic_context import NO_LEASE
 
 US = 1e-6
 SECOND = 1_000_000
@@ -42,7 +41,7 @@ SITUATIONS = {
 def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]:
     """With a nonce that is always the same. It is known that the topic has no limits for producers."""
     context = topic.verbs.context
-    context.leases.learn(context.keys, NO_LEASE, topic.engine._clock.us)
+    context.leases.learn(context.keys, topic.engine._clock.us)
     call: ScriptCall[Any] = add_job(context, "tea", JobOptions(**options).encode(), id)
     if id is not None:
         id_bytes, mark_and_due, value = call.items

@@ -52,7 +52,7 @@ def add_job(
     if leases.seconds() >= ends:
         lease = NO_LEASE
     large, small = scripts_for(keys, mark in PLAIN_MARKS and not options.contents.priority, options.is_later, lease)
-    return ScriptCall(ADD, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key, lease), items, 1, small=small)
+    return ScriptCall(ADD, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key), items, 1, small=small)
 
 
 @lru_cache(4096)
@@ -66,12 +66,12 @@ def scripts_for(
     return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
 
 
-def _decoder(context: TopicContext[Any], keys: TopicKeys, id: bytes, lease: bytes) -> Callable[[Reply], Added]:
+def _decoder(context: TopicContext[Any], keys: TopicKeys, id: bytes) -> Callable[[Reply], Added]:
     """Makes the function that reads the answer to one add, and learns from it whether the topic has limits for producers."""
 
     def decode(reply: Reply) -> Added:
         if type(reply) is not int:
-            context.leases.learn(keys, lease, reply[0])
+            context.leases.learn(keys, reply[0])
             return _added_of(id.decode(), context.name, abs(reply[0]), reply[1])
         if reply > 0:  # of a small script
             return Added(id.decode(), True, "delayed", as_datetime(reply))
@@ -86,7 +86,7 @@ def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: Enco
     is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.contents.priority == 0
     call.keys, call.small = scripts_for(context.keys, is_plain, options is not None and options.is_later, lease)
     call.args = EACH, lease, FIRST_TIME
-    call.decode = _decoder(context, context.keys, call.items[0], lease)
+    call.decode = _decoder(context, context.keys, call.items[0])
 
 
 def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
@@ -156,7 +156,7 @@ def _add_call(context: TopicContext[T], items: list[bytes], *, moves: bool) -> S
         if isinstance(reply, bytes):  # "EXISTS 3 dead 1700000000000000"
             _, index, state, since = reply.decode().split(" ")
             raise _job_exists(ids[int(index)].decode(), state, since)
-        leases.learn(keys, lease, reply[0])
+        leases.learn(keys, reply[0])
         now, last = abs(reply[0]), -1
         due = as_datetime(0)
         added: list[Added] = []

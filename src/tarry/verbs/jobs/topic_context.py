@@ -39,12 +39,12 @@ class Leases:
         lease, ends = self.known.get(keys.due, NOTHING_KNOWN)
         return NO_LEASE if self.seconds() >= ends else lease
 
-    def learn(self, keys: TopicKeys, lease: bytes, now: int) -> None:
-        """``now`` is the first answer of an add that was sent with ``lease``: below zero, the topic has limits. One with a lease has not
-        looked for them."""
+    def learn(self, keys: TopicKeys, now: int) -> None:
+        """``now`` is the first answer of an add: below zero, the topic has limits. An add with a lease has not looked for any, and learns
+        the same second again."""
         if now < 0:
             self.forget(keys)
-        elif lease == NO_LEASE:
+        else:
             second, us = divmod(now, SECOND)
             self.known[keys.due] = b"%d" % second, self.seconds() + 1 - us / SECOND
 
