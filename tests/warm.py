@@ -9,7 +9,7 @@ which all processes of a run share (tests/plugin_warm.py), has imported all of i
 What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. On the PATH, a call has another pid than the
 process that passes its signals on; with ``OWN_PID`` in the environment, `tarry worker` and `tarry serve`, which tell their pid, start
 Python. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it starts any program of the tests,
-by its file.
+by its file. What a worker or a service starts itself starts warm, too (tests/warm_children.py), but with ``COLD_CHILDREN`` in the environment.
 
 ``warm_python`` is the same for `python -m`, `python -c` and scripts: it has imported pytest, and what a user's program imports of tarry.
 
@@ -40,6 +40,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
 from typing import IO, Any, NamedTuple, NoReturn
+
+import warm_children
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
@@ -230,7 +232,7 @@ def main(program: str, address: str, *more: str) -> int:
                 with suppress(ChildProcessError):
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass  # those whose calls have ended
-            elif _take_over(line, program):
+            elif _take_over(line, door, program):
                 return run()
     return 0
 
@@ -271,10 +273,10 @@ def _import_for_programs(more: Sequence[str]) -> Callable[[], int]:
         "anyio",
     } & sys.modules.keys():  # pytest parses plugins before they are imported, or says that it cannot
         sys.modules[plugin].__doc__ = "PYTEST_DONT_REWRITE"
-    return _run_python
+    return run_python
 
 
-def _run_python() -> int:
+def run_python() -> int:
     """As ``python`` runs what its first word says: ``-m`` a module, ``-c`` a text, else a file."""
     _, kind, *words = sys.argv
     try:
@@ -295,7 +297,7 @@ def _run_python() -> int:
     return 0
 
 
-def _take_over(line: socket.socket, program: str) -> bool:
+def _take_over(line: socket.socket, door: socket.socket, program: str) -> bool:
     """Whether this is the call itself; else its parent, which ends with it."""
     size, files, *_ = socket.recv_fds(line, 8, 3)
     with line.makefile("rb") as told:
@@ -314,23 +316,41 @@ def _take_over(line: socket.socket, program: str) -> bool:
             line.sendall(b"%d\n" % status)
         os._exit(0)
     line.close()
+    door.close()
     os.setsid()
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    become(given["environment"], given["folder"])
+    is_program = program == "tarry" and _is_program(given["words"])
+    sys.argv = given["words"] if is_program else [program, *given["words"]]
+    while program == "tarry" and _starts_children() and (child := warm_children.begin()):
+        words, *place = child
+        become(*place)
+        sys.argv = ["tarry", *words[words.index("tarry") + 1 :]]
+    return True
+
+
+def become(environment: Mapping[str, str], folder: str) -> None:
+    """This process, whose files are in place, gets the environment and the folder."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-    at_once = 1 if given["environment"].get("PYTHONUNBUFFERED") else -1
+    at_once = 1 if environment.get("PYTHONUNBUFFERED") else -1
     sys.stdout = open(1, "w", at_once, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding="utf-8", closefd=False)  # noqa: SIM115
     os.environ.clear()
-    os.environ.update(given["environment"])
+    os.environ.update(environment)
     time.tzset()
     tempfile.tempdir = None
-    os.chdir(given["folder"])
-    sys.path[1:1] = filter(None, given["environment"].get("PYTHONPATH", "").split(os.pathsep))
-    is_program = program == "tarry" and _is_program(given["words"])
-    sys.argv = given["words"] if is_program else [program, *given["words"]]
-    return True
+    os.chdir(folder)
+    sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+
+
+def _starts_children() -> bool:
+    """Whether this is a worker or a service that may start processes, which are to start warm, too. In those a socket is named."""
+    more = "--processes" in sys.argv and sys.argv[sys.argv.index("--processes") + 1] != "1"
+    others = not {"--reload", "--max-jobs-per-child"}.isdisjoint(sys.argv)
+    here = {"TARRY_WORKER_SOCKET", "TARRY_SERVICE_PARENT", "COLD_CHILDREN"}.isdisjoint(os.environ)
+    return not {"worker", "serve"}.isdisjoint(sys.argv) and (more or others) and here
 
 
 def _is_program(words: Sequence[str]) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from programs.conftest import answers, cli, client  # noqa: F401  # fixtures
 from warm import WarmProcess, WarmTarry
+from warm_children import started
 
 HIRED = Path(__file__).parent / "worker_process.py"
 
@@ -48,3 +51,11 @@ def start_worker(
     for one in started:
         one.process.kill()
         one.process.wait()
+
+
+@pytest.fixture(scope="module")
+def warm_children() -> Iterator[None]:
+    """The children of a worker in this process, which run functions, need not import anything."""
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "_fork_exec", started(stack).fork_exec)
+        yield

@@ -13,6 +13,7 @@ import tarry
 from tarry.values.keys import HolderKeys, holder_channel, holder_keys
 from until import until
 from warm import WarmProcess, WarmTarry
+from warm_children import without_nursery
 
 HERE = Path(__file__).parent
 LOOKS = 12
@@ -91,9 +92,9 @@ class Scene:
 
 def kill_all_of(scene: Scene, process: WarmProcess, processes: int = 1) -> None:
     """The process, and its children, at the same moment."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    children = without_nursery(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
     assert processes == 1 or len(children) == processes
-    for pid in [process.pid, *map(int, children)]:
+    for pid in [process.pid, *children]:
         os.kill(pid, signal.SIGKILL)
 
 

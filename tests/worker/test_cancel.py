@@ -105,6 +105,7 @@ def test_a_function_in_a_thread_is_told(
     )
 
 
+@pytest.mark.usefixtures("warm_children")
 def test_the_process_of_a_function_is_killed(
     client: tarry.Client, started: StartWorker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

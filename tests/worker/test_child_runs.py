@@ -21,7 +21,7 @@ from warm import WarmTarry
 from worker import process_app, stamped_app, stamped_functions
 from worker.process_app import Order
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_children")]
 APP = Path(process_app.__file__)
 
 

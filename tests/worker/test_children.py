@@ -90,8 +90,10 @@ def alive(pid: int) -> bool:
 
 @KINDS
 def test_sigterm_exits_with_0_when_all_jobs_ended(
-    client: tarry.Client, start_workers: Start, topic: str, processes: str
+    client: tarry.Client, start_workers: Start, topic: str, processes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its children are started as a user's are; elsewhere here they start warm."""
+    monkeypatch.setenv("COLD_CHILDREN", "yes")
     client.topic(topic).add_many(["quick"] * 20)
     some = start_workers("--processes", processes)
     until(lambda: len(some.journal_lines("closed")) == 20, "all closed")

@@ -83,9 +83,12 @@ def test_a_changed_file_starts_the_worker_again(client: tarry.Client, start: Sta
     assert "app.py has changed" in (tmp_path / "log").read_text()
 
 
-def test_a_killed_reloader_leaves_no_worker_behind(client: tarry.Client, start: Start, tmp_path: Path) -> None:
+def test_a_killed_reloader_leaves_no_worker_behind(
+    client: tarry.Client, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if sys.platform != "linux":
         pytest.skip("needs Linux")
+    monkeypatch.setenv("COLD_CHILDREN", "yes")
     (tmp_path / "app.py").write_text(app("one"))
     worker = start("--reload")
     until(client.workers, "it runs")
