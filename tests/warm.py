@@ -36,6 +36,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
@@ -347,7 +348,7 @@ def become(environment: Mapping[str, str], folder: str) -> None:
 
 def _starts_children() -> bool:
     """Whether this is a worker or a service that may start processes, which are to start warm, too. In those a socket is named."""
-    more = "--processes" in sys.argv and sys.argv[sys.argv.index("--processes") + 1] != "1"
+    more = "--processes" in sys.argv and ("--processes", "1") not in pairwise(sys.argv)
     others = not {"--reload", "--max-jobs-per-child"}.isdisjoint(sys.argv)
     here = {"TARRY_WORKER_SOCKET", "TARRY_SERVICE_PARENT", "COLD_CHILDREN"}.isdisjoint(os.environ)
     return not {"worker", "serve"}.isdisjoint(sys.argv) and (more or others) and here
