@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 import pytest
 
-import warm
+from quick_exit import end
 
 TOGETHER = ("frameworks/test_celery", "frameworks/test_django", "dashboard/test_browser")
 """Files that begin so stay in one process: each more would start a RabbitMQ, import Django or start a Chromium of its own."""
@@ -151,7 +151,7 @@ class Several:
             with suppress(OSError):  # the first process is gone
                 line.send(traceback.format_exc())
         finally:
-            warm.end(code)
+            end(code)
 
     def _numbers(self, first: list[int]) -> Iterator[list[int]]:
         """Of the tests that this process runs, file by file."""

@@ -21,7 +21,6 @@ Add:  what else each call imports is imported in ``_import_commands``, for Pytho
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import runpy
@@ -40,9 +39,10 @@ from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import IO, Any, NamedTuple, NoReturn
+from typing import IO, Any, NamedTuple
 
 import warm_children
+from quick_exit import end
 
 ON_THE_PATH = """#!{python} -IS
 import os, signal, sys
@@ -365,15 +365,6 @@ def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) 
         line.recv(1)
     if not ended.is_set():
         os.kill(child, signal.SIGKILL)
-
-
-def end(code: int) -> NoReturn:
-    """As Python ends, but for taking apart all that was imported: that would copy every page of it."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,6 @@ def _main(number: int) -> int:
 
 
 if __name__ == "__main__":
-    import warm
+    from quick_exit import end
 
-    warm.end(_main(int(sys.argv[1])))
+    end(_main(int(sys.argv[1])))
