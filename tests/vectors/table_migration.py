@@ -71,6 +71,9 @@ def cases_of_moved_jobs() -> list[Case]:
     cases = [
         Case("the bytes of jobs that depart", [*two, weighed], depart()),
         Case(
+            "the bytes of jobs that are put back and depart", [*two, pop(2, ttr=5), weighed], depart(limit=1, at=SECOND)
+        ),
+        Case(
             "the bytes of jobs that arrive in a full topic",
             [weighed],
             arrive(job("a"), job("b"), job("c", f"dead {NOW}")),

@@ -32,6 +32,7 @@ local departure = redis.call('HGET', leaving, '')
 if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   redis.call('DEL', leaving)
   departure = false
+  local scales = {note_in = note_in}  -- of those that are put back
   local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
   if #over > 0 then
 -- include run count attempts bury expired_reservations
@@ -40,8 +41,8 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   take(due, 'due')
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
   keep_unkept()
-  if redis.call('HLEN', leaving) == 0 then return {''} end
   keep_bytes()
+  if redis.call('HLEN', leaving) == 0 then return {''} end
 end
 if not departure or departure == overtaken then
   redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too
