@@ -269,7 +269,9 @@ class Game(RuleBasedStateMachine):
     def put_back_unseen(self, data: Any, wait: int, calls: str, fault: str) -> None:
         job = data.draw(st.sampled_from(self.held[-6:]))
         late_us = self.late_us[job.id, job.receipt]
-        call = settle.fail(self.topic.verbs.keys, job, b"%d" % wait, fault, counted=False, unseen_us=late_us)
+        call = settle.fail(
+            self.topic.verbs.keys, settle.Failure(job, b"%d" % wait, fault, counted=False, unseen_us=late_us)
+        )
         for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
             known = self.believed.jobs.get(job.id)
             was_held = known is not None and known.place == "reserved"

@@ -329,7 +329,10 @@ def test_a_job_that_is_known_at_last_counts_once(world: World) -> None:
 def put_back(world: World, job: Any) -> ScriptCall[bool]:
     fault = pack_fault("", "nobody here knows task 'charge' since yesterday; no worker that knows it was seen")
     late_us = job.popped_us - job.due_us
-    return settle.fail(world.client.topic("shop").verbs.keys, job, b"0", fault, counted=False, unseen_us=late_us)
+    return settle.fail(
+        world.client.topic("shop").verbs.keys,
+        settle.Failure(job, b"0", fault, counted=False, unseen_us=late_us),
+    )
 
 
 def test_a_put_back_whose_answer_was_lost_takes_one_hand_out_out(world: World) -> None:
