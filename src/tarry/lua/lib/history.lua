@@ -44,14 +44,14 @@ end
 local function index_history(kept)
   local scores, ids = {}, {}
   for i, job in ipairs(kept) do
-    if job.written ~= 1 then kept.uneven, job.before = true, redis.call('ZSCORE', finished, job.id) end
+    if job.written ~= 1 then is_uneven, job.before = true, redis.call('ZSCORE', finished, job.id) end
     scores[2 * i - 1], scores[2 * i], ids[i] = text(now + job.span), job.id, job.id
   end
   redis.pcall('ZADD', finished, unpack(scores))
   sweep_history(#kept)  -- after it: an id of those that are over may have been kept again
   local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')
-  kept.last, kept.last_end = last[1], tonumber(last[2] or now)
-  local seconds = text(math.ceil((kept.last_end - now) / 1000000) + 1)
+  last_id, last_end = last[1], tonumber(last[2] or now)
+  local seconds = text(math.ceil((last_end - now) / 1000000) + 1)
   redis.call('EXPIRE', finished, seconds)
   redis.call('EXPIRE', results, seconds)
   redis.pcall('PUBLISH', finished, table.concat(ids, '\n'))

@@ -1,6 +1,6 @@
 -- After a finish on a topic that keeps finished jobs: what a reader of ends could not find by itself.
 
-for _, end_of in ipairs(unread) do note_unkept(unpack(end_of)) end  -- not kept, or no death any more
+for _, end_of in ipairs(unread or {}) do note_unkept(unpack(end_of)) end  -- not kept, or no death any more
 local found, n = read_spans(redis.call('HGET', meta, 'spans'))
 local is_new = false
 for _, job in ipairs(kept) do
@@ -16,8 +16,8 @@ for _, job in ipairs(kept) do
   end
 end
 if is_new then write_spans(found) end
-if kept.last_end and kept.last_end > now + usual then
-  local record = redis.call('HGET', results, kept.last)
+if last_end > now + usual then
+  local record = redis.call('HGET', results, last_id)
   local at = record and #record >= 9 and (struct.unpack('<d', record, 2)) or 0
   if at > now then note_unkept(at + 1, '', now) end  -- the clock was set back: readers may be behind this end
 end

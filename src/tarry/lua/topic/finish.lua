@@ -51,7 +51,7 @@ end
 -- include run count receipt
 local answers, settled, seen, refused = {}, {}, {}, 0
 local places, with_result = {}, false
-local overtaken, anew, is_anew, unread = {}, {}, {}, {}
+local overtaken, anew, is_anew, unread = {}, {}, {}, nil
 for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
   local fault, first = receipt_fault(id, receipt, known[i], ends[i])
@@ -71,6 +71,7 @@ for i, id in ipairs(ids) do
     local died = redis.call('ZSCORE', dead, id)
     if died then
       redis.call('ZREM', dead, id)
+      unread = unread or {}
       unread[#unread + 1] = {tonumber(died), id}
     end
   end
@@ -86,6 +87,7 @@ for i, id in ipairs(ids) do
 end
 if #settled == 0 then set = {} end
 local kept, all_kept, keep, index, usual = {}, true, nil, nil, tonumber(set[2])
+local is_uneven, last_id, last_end = false, nil, 0  -- of what is kept: whether a reader of ends could not find it; the entry that is kept longest
 if set[2] or with_result then
 -- include history
   keep, index = keep_job, index_history
@@ -93,10 +95,11 @@ if set[2] or with_result then
     local span, kind, result = read_given(ARGV[FIRST + STRIDE * places[k] - 1], set[2])
     local run = known[places[k]]
     if span > 0 and not is_anew[id] then
-      if span ~= usual then kept.uneven = true end
+      if span ~= usual then is_uneven = true end
       kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
     elseif not is_anew[id] then
-      kept.uneven, unread[#unread + 1] = true, {now, id}
+      unread = unread or {}
+      unread[#unread + 1] = {now, id}
     end
   end
   all_kept = #kept == 0 or keep(kept[1], false)
@@ -123,7 +126,7 @@ if #settled > 0 then
   end
 end
 if #kept > 0 then index(kept) end
-if usual and (kept.uneven or #unread > 0 or (kept.last_end or 0) > now + usual) then
+if usual and (is_uneven or unread or last_end > now + usual) then
 -- include order unkept spans uneven_ends
 end
 if set[3] then
