@@ -79,7 +79,7 @@ FAULTS = [
     Fault("topic/stats", "topic/stats", "if back > wait then", "if back < wait then"),
     Fault("topic/throughput", "lib/totals", "+ n[5], n[1]", ", n[1]"),
     Fault("topic/touch_holder", "topic/touch_holder", "if over > now and", "if"),
-    Fault("topic/add", "topic/add", "if delay == 0 then return since - n + index end", "if delay == 0 then return since + index end"),
+    Fault("topic/add", "lib/add_items", "if delay == 0 then return since - n + index end", "if delay == 0 then return since + index end"),
     Fault("topic/add", "lib/migrated_job", "if name == 'dead' then", "if name == 'died' then"),
     Fault("topic/add_soon", "topic/add_soon", "return at > now and at or -at", "return at"),
     Fault("topic/add", "lib/bounds", "if more == 0 then return true end", ""),

@@ -1,4 +1,4 @@
--- The adds of topic/add.lua whose id is taken: kept, refused, replaced or updated, as their mark says. Answers as the script does.
+-- The adds of lib/add_items.lua whose id is taken: kept, refused, replaced or updated, as their mark says. Answers as the script does.
 
 local function handle_taken(id, mark_and_due, value, index)
 -- include place migrated_job priorities capacity
