@@ -96,9 +96,9 @@ OPTIONS = (
         wire="IfExists",
         flag=flag(
             "ACTION",
-            "When the id is taken: error, keep, replace or update.",
+            "When the id is taken: error, keep, once, replace or update.",
             "str",
-            'autocompletion=complete_words("error", "keep", "replace", "update")',
+            'autocompletion=complete_words("error", "keep", "once", "replace", "update")',
         ),
         flag_default='"error"',
         parse="arguments.parse_choice({})",

@@ -111,6 +111,17 @@ def test_too_few_replicas_raise_unconfirmed_and_keep_the_job(pair: Any) -> None:
         assert client.topic("orders").stats().ready == 2
 
 
+def test_many_that_are_added_once_are_confirmed_too(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durability, "WITHIN_MS", 20)  # no replica comes, however long it waits
+    confirmation_for.cache_clear()
+    with tarry.Client(valkey_url, namespace="once") as client:
+        topic = client.topic("orders")
+        topic.configure(keep_finished="1d")
+        with pytest.raises(tarry.Unconfirmed, match="0 of 1 replicas"):
+            topic.add_many([tarry.NewJob("tea", id="7")], if_exists="once", durability=1)
+    confirmation_for.cache_clear()
+
+
 @pytest.mark.parametrize("many", [False, True], ids=["add", "add_many"])
 def test_a_loop_that_repeats_what_was_unavailable_adds_no_job_twice(
     valkey_url: str, kind: str, make_client: Any, many: bool, monkeypatch: pytest.MonkeyPatch

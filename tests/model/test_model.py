@@ -48,7 +48,7 @@ TTRS = st.sampled_from([1000, 2000, 30 * SECOND, 60 * SECOND])
 LIMITS = st.sampled_from([1, 2, 3, None, 20])
 PRIORITIES = st.sampled_from([0, 0, 1, 2, 3])
 NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS, PRIORITIES)
-IF_EXISTS = st.sampled_from(["error", "keep", "replace", "update"])
+IF_EXISTS = st.sampled_from(["error", "keep", "once", "replace", "update"])
 LATEST = st.none() | st.sampled_from([1000, 5000, 59 * SECOND, 61 * SECOND, 3600 * SECOND])
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
@@ -110,6 +110,12 @@ class Game(RuleBasedStateMachine):
     )
     def add(self, spec: Any, if_exists: Any, latest: int | None, twice: bool, by_small: bool, on_the_way: int) -> None:
         real, job = self.new(spec)
+        if if_exists == "once" and self.believed.keep_finished is None:
+            lease = self.believed.own_lease()
+            with pytest.raises(NotKept, match="keeps none by its own setting"):
+                self.topic.add(real.body, id=real.id, if_exists="once")
+            self.believed.learn(lease)
+            return
         latest = max(latest, spec[1]) if latest is not None and if_exists == "replace" else None
         opts = JobOptions(
             delay=real.delay or 0,
@@ -171,7 +177,12 @@ class Game(RuleBasedStateMachine):
         ids = [spec[0] for spec in specs]
         pairs = [self.new(spec, k, len(specs)) for k, spec in enumerate(specs)]
         reals = [real for real, _ in pairs]
-        if if_exists == "error" and len(set(ids)) < len(ids):
+        if if_exists == "once" and self.believed.keep_finished is None:
+            lease = self.believed.own_lease()
+            with pytest.raises(NotKept, match="keeps none by its own setting"):
+                self.topic.add_many(reals, if_exists="once")
+            self.believed.learn(lease)
+        elif if_exists == "error" and len(set(ids)) < len(ids):
             with pytest.raises(BadInput, match="twice"):
                 self.topic.add_many(reals)
         elif if_exists == "error" and any(id in self.believed.jobs for id in ids):

@@ -112,6 +112,10 @@ class Topic:
         found = [id for id, ends in self.history.items() if ends > self.now]
         return sorted(found, key=lambda one: (self.history[one], one.encode()))
 
+    def has_ended(self, id: str) -> bool:
+        """Whether `once` finds a finished job."""
+        return id not in self.jobs and self.history.get(id, 0) > self.now
+
     def state(self, id: str) -> str | None:
         job = self.jobs.get(id)
         if job is None:
@@ -153,7 +157,8 @@ class Topic:
         new = [
             job.size
             for id, job in first.items()
-            if id not in self.jobs or (if_exists in REVIVES and self.jobs[id].place == "dead")
+            if (id not in self.jobs and not (if_exists == "once" and self.has_ended(id)))
+            or (if_exists in REVIVES and id in self.jobs and self.jobs[id].place == "dead")
         ]
         if not new:
             return False
@@ -175,6 +180,8 @@ class Topic:
     def add(self, id: str, new: Job, if_exists: str, latest: int | None = None) -> tuple[bool, str]:
         """Created or not, and the state that answers."""
         old, state = self.jobs.get(id), str(self.state(id))
+        if if_exists == "once" and self.has_ended(id):
+            return False, "finished"
         if old is not None and if_exists == "update" and state != "dead":
             old.first = self.window_begins(id, old)
             old.changed = old.receipt is not None

@@ -89,6 +89,24 @@ def test_a_job_is_put_off_no_longer_than_latest_and_updated(answers: Answers) ->
     assert answers("get", "orders", "7")[0]["body"] == 4
 
 
+def test_a_job_is_added_once(answers: Answers, cli: Cli) -> None:
+    answers("configure", "orders", "--keep-finished", "1d")
+    event = ("add", "orders", "1", "--id", "7", "--if-exists", "once")
+    assert answers(*event)[0]["is_new"]
+    [job] = answers("pop", "orders")
+    answers("finish", "orders", "7", str(job["receipt"]))
+    [again] = answers(*event)
+    assert (again["is_new"], again["state"], again["due"]) == (
+        False,
+        "finished",
+        answers("get", "orders", "7")[0]["kept_until"],
+    )
+    assert cli(*event).stdout.startswith("7  was there already, finished, kept until 2")
+    lines = '{"body": 1, "id": "7"}\n{"body": 2, "id": "8"}\n'
+    many = answers("add", "orders", "--file", "-", "--if-exists", "once", stdin=lines)
+    assert [one["is_new"] for one in many] == [False, True]
+
+
 def test_a_dead_job_is_listed_and_kicked(answers: Answers) -> None:
     answers("add", "orders", "1", "--id", "7")
     [job] = answers("pop", "orders")
@@ -276,6 +294,8 @@ def test_plain_output_is_readable(cli: Cli) -> None:
     assert cli("stats").stderr == "there is no topic yet\n"
     assert cli("add", "orders", '"x"', "--id", "7").stdout.startswith("7  ready, due 2")
     assert cli("add", "orders", '"x"', "--id", "7", "--if-exists", "keep").stdout.startswith("7  was there already")
+    refused = cli("add", "orders", '"x"', "--id", "7", "--if-exists", "once")
+    assert "`tarry configure orders --keep-finished 1d`" in refused.stderr
     assert "state          ready" in cli("get", "orders", "7").stdout
     assert cli("pop", "orders").stdout.rstrip().endswith('"x"')
     assert cli("stats").stdout.startswith("orders  delayed 0  ready 0  reserved 1  dead 0")

@@ -175,6 +175,51 @@ def test_a_finished_job_is_kept_without_its_result(own_server: Callable[..., Ser
         assert [topic.get(id).result_not_kept for id in "12"] == ["the server's memory was full"] * 2
 
 
+def test_a_finished_job_is_found_once_and_adds_nothing(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server()
+    with TestClient(running.url, Clock()) as client:
+        topic = client.topic("t")
+        topic.configure(keep_finished="1d")
+        topic.add_many([NewJob("tea", id=f"{n}") for n in range(3)], if_exists="once")
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        topic.finish_many(topic.pop_many(2))
+        for id in "01":
+            assert topic.add("tea", id=id, if_exists="once").state == "finished", "it writes nothing"
+        with pytest.raises(Unavailable, match="memory is full"):
+            topic.add("tea", id="3", if_exists="once")
+        running.ask("CONFIG", "SET", "maxmemory", "0")
+        added = topic.add_many([NewJob("tea", id=f"{n}") for n in range(4)], if_exists="once")
+        assert [one.state for one in added] == ["finished", "finished", "ready", "ready"]
+        assert (topic.stats().added, topic.stats().finished_lost) == (4, 0)
+
+
+@pytest.mark.parametrize("result", [None, "room"])
+@pytest.mark.parametrize(("part", "state"), [("results", "finished"), ("finished", "ready")])
+def test_what_cannot_be_kept_is_finished_all_the_same(
+    topic: Any, server: Any, part: str, state: str, result: Any
+) -> None:
+    """A stranger's key is in the place of tarry's: of the records, then the id counts; of the ids, then their loss does."""
+    topic.configure(keep_finished="1d")
+    topic.add_many([NewJob("tea", id=f"{n}") for n in range(3)])
+    first, *rest = topic.pop_many(3)
+    topic.finish(first)
+    key = topic.verbs.keys.due.removesuffix(b"due") + part.encode()
+    server.delete(key)
+    server.set(key, "a stranger's")
+    topic.finish(rest[0], result=result)
+    topic.finish_many(rest[1:])
+    lost = 2 if part == "finished" else 0
+    if lost:
+        server.delete(key)
+    assert (topic.stats().finished, topic.stats().finished_lost, topic.check().ok) == (3, lost, True)
+    added = [topic.add("tea", id=job.id, if_exists="once") for job in rest]
+    assert [(one.is_new, one.state) for one in added] == [(bool(lost), state)] * 2
+    if lost:
+        assert server.hkeys(topic.verbs.keys.due.removesuffix(b"due") + b"results") == [b"0"], (
+            "no record stays without an end"
+        )
+
+
 def test_jobs_with_priorities_are_popped_settled_and_put_back(own_server: Callable[..., ServerProcess]) -> None:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:

@@ -336,7 +336,13 @@ def test_an_unknown_parameter_is_refused_with_those_that_there_are(api: Api) -> 
 @pytest.mark.parametrize(
     ("method", "path", "said", "place", "choices"),
     [
-        ("POST", JOBS, {"body": 1, "if_exists": "ignore"}, "if_exists", '"error", "keep", "replace" or "update"'),
+        (
+            "POST",
+            JOBS,
+            {"body": 1, "if_exists": "ignore"},
+            "if_exists",
+            '"error", "keep", "once", "replace" or "update"',
+        ),
         ("POST", JOBS, {"body": 1, "durability": "yes"}, "durability", '"replicated" or "fsynced"'),
         (
             "POST",
@@ -398,6 +404,43 @@ def test_an_idempotency_key_lasts_as_long_as_its_job(api: Api, clock: Clock) -> 
     clock.advance(1)
     assert api("POST", JOBS, {"body": "coffee"}, headers=headers).status_code == 201
     assert api.post("/v1/topics/orders/pop", {})["body"] == "coffee"
+
+
+@pytest.mark.parametrize("id", [{}, {"id": "7"}])
+@pytest.mark.parametrize("path", [JOBS, MANY + "/add"])
+def test_once_a_key_lasts_as_long_as_the_end_of_its_job_is_kept(
+    api: Api, clock: Clock, path: str, id: dict[str, str]
+) -> None:
+    job: dict[str, Any] = {"body": "tea", **id}
+    said = {"if_exists": "once", **(job if path == JOBS else {"jobs": [job]})}
+
+    def added(key: str, **given: str) -> tuple[int, Any]:
+        answer = api("POST", path, {**said, **given}, headers={"idempotency-key": key})
+        told = answer.json()
+        return answer.status_code, told["jobs"][0] if "jobs" in told else told
+
+    status, refused = added("k")
+    assert (status, refused["code"]) == (409, "not_kept")
+    assert 'keep_finished="1d"' in refused["detail"]
+    api("PATCH", "/v1/topics/orders/settings", {"keep_finished": "1h"})
+    status, first = added("k")
+    assert status == (201 if path == JOBS else 200)
+    held = pop(api)
+    api.post(f"{JOBS}/{held['id']}/finish", {"receipt": held["receipt"]}, 204)
+    assert added("k") == (status, first), "the same request"
+    other_status, other = added("k", delay="1s")
+    assert (other_status, other["is_new"], other["state"]) == (200, False, "finished")
+    assert added("another")[1]["is_new"] == (not id)
+    clock.advance(3600)
+    assert added("k")[1]["is_new"], "its end is not kept any more"
+
+
+def test_without_a_key_and_an_id_nothing_is_added_once(api: Api) -> None:
+    api("PATCH", "/v1/topics/orders/settings", {"keep_finished": "1h"})
+    for path, said in ((JOBS, {"body": 1}), (f"{MANY}/add", {"jobs": [{"body": 1}]})):
+        answer = api("POST", path, {**said, "if_exists": "once"})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+        assert '"once" finds a job by its id' in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", [JOBS, MANY + "/add"])

@@ -26,7 +26,7 @@ def blocking() -> None:
 
         added = orders.add(Order(7), delay="10m", headers={"trace": "1"})
         assert_type(added, tarry.Added)
-        assert_type(added.state, tarry.types.State)
+        assert_type(added.state, tarry.types.JobState)
         assert_type(orders.add_many([Order(7), tarry.NewJob(Order(8), delay=timedelta(1))]), list[tarry.Added])
 
         rules = orders.configure(rate=(100, timedelta(minutes=1)), burst=5, concurrency=None, max_lateness="1h")

@@ -18,6 +18,7 @@ from vectors.calls import Case
 
 CASES: list[Case] = [
     *table.cases_of_adds(),
+    *table.cases_of_once(),
     *table.cases_of_small_adds(),
     *table.cases_of_pops(),
     *table.cases_of_settled(),

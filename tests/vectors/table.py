@@ -238,6 +238,41 @@ def cases_of_adds() -> list[Case]:
     return cases
 
 
+def once(*ids: str, due: Any = 0, stored: str = USUAL, mode: str = "all", replay: int = 0, at: int = 0) -> Step:
+    return step("topic/add_once", mode, 0, replay, *(one for id in ids for one in (id, f"k{due}", stored)), at=at)
+
+
+def cases_of_once() -> list[Case]:
+    other = value(nonce="other.")
+    before = [KEEPS, add("a", "b", stored=other, at=-9), pop(2, at=-8)]
+    ended = [*before, finish("a", receipt=-8, at=-7)]
+    mine = [KEEPS, add("a", due=5, mark="k", stored=USUAL, at=-9), pop(at=-2), finish("a", receipt=-2, at=-1)]
+    return [
+        Case("a job is added once", [KEEPS], once("a")),
+        Case("three jobs are added once, and keep their order", [KEEPS], once("c", "a", "b", due=5)),
+        Case("a topic that keeps none refuses", [add("a")], once("a", "b")),
+        Case("a topic refuses that keeps only what a task says", [add("a"), pop(), finish("a", result=f"{HOUR}n", at=1)], once("a")),
+        Case("a job is there: reserved", before, once("a")),
+        Case("a job is there: leaving", [KEEPS, *leaving("due", "other.")], once("a")),
+        Case("a job is finished, and kept", ended, once("a")),
+        Case("a job is finished, and kept; others are added", ended, once("c", "a", "b", "a", "c", mode="each")),
+        Case("a job was finished, and is not kept any more", ended, once("a", at=HOUR - 7)),
+        Case("a job was finished, and has been added since", [*ended, add("a", due=HOUR, stored=value(nonce="third."))], once("a")),
+        Case("a job is finished that this call added", mine, once("a", due=5, replay=1)),
+        Case("jobs are finished that this call added", [KEEPS, once("a", "b", "c", at=-9), pop(3, at=-8), finish("a", "c", receipt=-8, at=-7)], once("a", "b", "c", replay=1)),
+        Case("a job is finished, and its body is not kept", [KEEPS, add("a", stored=LARGE, at=-9), pop(at=-8), finish("a", receipt=-8, at=-7)], once("a", stored=LARGE, replay=1)),
+        Case("a job is finished, and its record is gone", [*mine, raw("HDEL", "results", "a")], once("a", due=5, replay=1)),
+        Case("a job is finished, and its record is short", [*mine, raw("HSET", "results", "a", "\x01short")], once("a", due=5, replay=1)),
+        Case("a job is finished, and its record is a newer version's", [*mine, raw("HSET", "results", "a", "\x02" + "x" * 60)], once("a", due=5, replay=1)),
+        Case("a job is finished, and the records are another program's", [*mine, raw("DEL", "results"), raw("SET", "results", "x")], once("a")),
+        Case("no job", [KEEPS], once()),
+        Case("a job beyond the year 9999 refuses all", [KEEPS], once("a", due=BEYOND)),
+        Case("a job to a topic with partitions", [raw("SET", "meta", 3), raw("SET", "jobs", 3)], once("a")),
+        Case("a finished job cannot be kept, for the records are another program's", [*before, raw("SET", "results", "x")], finish("a", "b", receipt=-8)),
+        Case("a finished job cannot be kept, nor can its id", [*before, raw("SET", "finished", "x")], finish("a", "b", receipt=-8)),
+    ]  # fmt: skip
+
+
 def cases_of_small_adds() -> list[Case]:
     return [
         Case("a job is added to an empty topic", [], soon("a")),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADDED = schema_of(
-    Added, "AddedJob", '``is_new`` is false when ``if_exists="keep"`` or ``"update"`` found the job there.'
+    Added, "AddedJob", '``is_new`` is false when ``if_exists="keep"``, ``"once"`` or ``"update"`` found the job there.'
 )
 ADDED_JOBS: Schema[list[Added]] = field_schema("AddedJobs", "jobs", list[Added], "In the order of the request.")
 WAS: Schema[State] = field_schema("Was", "was", State, "The state that the job was in.")

@@ -96,6 +96,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, also if it is dead (``state`` of the answer says so),
+        ``"once"`` does the same, and also leaves out a job that is finished, for as long as the topic keeps it by its own
+        ``keep_finished``; without that it raises ``NotKept``;
         ``"replace"`` puts this one in its place, and with ``latest`` it is due at most so long after the first event that no handler
         has had; ``"update"`` changes the body and the options that are given, and the due time stays. A number is seconds.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the

@@ -1,4 +1,4 @@
--- Adds the items of a script, as topic/add.lua says; `answers` is what it answers.
+-- Adds the items of a script, as topic/add.lua says, but for those in `ended`; `answers` is what it answers.
 
 local FIRST, STRIDE = 5, 3
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -47,7 +47,7 @@ if mode == 'all' then
     local more, size, seen = 0, 0, {}
     for i = FIRST, #ARGV, STRIDE do
       local id, mark, value = ARGV[i], string.sub(ARGV[i + 1], 1, 1), stamp .. ARGV[i + 2]
-      if not seen[id] and gate.is_new(id, mark, value) then more, size = more + 1, size + gate.size(value) end
+      if not seen[id] and not (ended and ended[i]) and gate.is_new(id, mark, value) then more, size = more + 1, size + gate.size(value) end
       seen[id] = true
     end
     if not gate.has_room_for(more, size) then
@@ -78,9 +78,10 @@ end
 for index = 0, n - 1 do
   local i = FIRST + STRIDE * index
   local id, mark_and_due, value = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local at, answer = due_of(index, mark_and_due, now), nil
+  local at, answer = due_of(index, mark_and_due, now), ended and ended[i]
   if latest and at > now + latest then at = now + latest end
-  if at > LAST_MOMENT then
+  if answer then  -- nothing is added
+  elseif at > LAST_MOMENT then
     answer = '9999'
   elseif gate and mode == 'each' and lease ~= 'moved' and gate.is_new(id, mark, stamp .. value) and not gate.has_room_for(1, gate.size(stamp .. value)) then
     answer, full = 'full', full + 1

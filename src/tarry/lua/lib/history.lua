@@ -4,9 +4,10 @@
 --   results    hash         id → format, finished, kind of result, sizes of run, failed attempts, result, head + body; then these
 --
 -- A result or a record of more than 64 KB is left out; with a full memory both are, so that the removal of the job always succeeds.
+-- Where no record can be written, the id is kept without one; where not even that can, the job is finished all the same, and counted.
 -- Both keys expire with the entry that is kept longest, even if nothing is finished any more.
 
-local HISTORY_FORMAT, HISTORY = 1, '<BdBHHII'
+-- include history_format
 local NO_RESULT, JSON_RESULT, NOT_KEPT = 0, 1, 2  -- kinds of results: none given; JSON; the reason why it is not there
 local KINDS = {n = NO_RESULT, j = JSON_RESULT, x = NOT_KEPT}
 local LONGEST_KEPT, MOST_SWEPT, SPARE = 65536, 2, 16  -- bytes; entries for each one kept, and some more
@@ -36,23 +37,33 @@ local function sweep_history(kept)
   local over = redis.call('ZRANGE', finished, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, MOST_SWEPT * kept + SPARE)
   if #over > 0 then
     redis.call('ZREM', finished, unpack(over))
-    redis.call('HDEL', results, unpack(over))
+    redis.pcall('HDEL', results, unpack(over))
   end
 end
 
--- After the jobs were kept: the index, the expiry, and a message to those that wait for results.
+-- After the jobs were kept: the index, the expiry, and a message to those that wait for results. Returns how many ids could not be kept.
 local function index_history(kept)
   local scores, ids = {}, {}
   for i, job in ipairs(kept) do
-    if job.written ~= 1 then is_uneven, job.before = true, redis.call('ZSCORE', finished, job.id) end
+    if job.written ~= 1 then
+      local before = redis.pcall('ZSCORE', finished, job.id)
+      is_uneven, job.before = true, type(before) == 'string' and before
+    end
     scores[2 * i - 1], scores[2 * i], ids[i] = text(now + job.span), job.id, job.id
   end
-  redis.pcall('ZADD', finished, unpack(scores))
-  sweep_history(#kept)  -- after it: an id of those that are over may have been kept again
-  local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')
-  last_id, last_end = last[1], tonumber(last[2] or now)
-  local seconds = text(math.ceil((last_end - now) / 1000000) + 1)
-  redis.call('EXPIRE', finished, seconds)
-  redis.call('EXPIRE', results, seconds)
+  local lost = type(redis.pcall('ZADD', finished, unpack(scores))) ~= 'number'
+  if lost then
+    redis.pcall('HDEL', results, unpack(ids))
+    is_uneven = true
+    for _, job in ipairs(kept) do job.written = nil end
+  else
+    sweep_history(#kept)  -- after it: an id of those that are over may have been kept again
+    local last = redis.call('ZRANGE', finished, -1, -1, 'WITHSCORES')
+    last_id, last_end = last[1], tonumber(last[2] or now)
+    local seconds = text(math.ceil((last_end - now) / 1000000) + 1)
+    redis.call('EXPIRE', finished, seconds)
+    redis.pcall('EXPIRE', results, seconds)
+  end
   redis.pcall('PUBLISH', finished, table.concat(ids, '\n'))
+  return lost and #ids or 0
 end

@@ -17,8 +17,8 @@ for _, job in ipairs(kept) do
 end
 if is_new then write_spans(found) end
 if last_end > now + usual then
-  local record = redis.call('HGET', results, last_id)
-  local at = record and #record >= 9 and (struct.unpack('<d', record, 2)) or 0
+  local record = redis.pcall('HGET', results, last_id)
+  local at = type(record) == 'string' and #record >= 9 and (struct.unpack('<d', record, 2)) or 0
   if at > now then note_unkept(at + 1, '', now) end  -- the clock was set back: readers may be behind this end
 end
 keep_unkept()

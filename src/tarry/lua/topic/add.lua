@@ -15,5 +15,8 @@ local clock, mode, lease, is_replay = unpack(ARGV)
 -- Answers now, with a minus if the topic has such limits, then for each item: its due time, or the state of the job that has its id
 -- ("!dead 1700000000000000"; "=" if that was kept or updated), or "9999", or "full". Refuses in mode "all": "EXISTS index state since",
 -- "FULL".
--- include clock job count nonce flags add_items
+-- include clock job count nonce flags
+
+local ended  -- none: see topic/add_once.lua
+-- include add_items
 return answers

@@ -125,7 +125,7 @@ if #settled > 0 then
     end
   end
 end
-if #kept > 0 then index(kept) end
+if #kept > 0 then count('finished_lost', index(kept)) end
 if usual and (is_uneven or unread or last_end > now + usual) then
 -- include order unkept spans uneven_ends
 end

@@ -44,8 +44,8 @@ def add(
         str,
         typer.Option(
             metavar="ACTION",
-            help="When the id is taken: error, keep, replace or update.",
-            autocompletion=complete_words("error", "keep", "replace", "update"),
+            help="When the id is taken: error, keep, once, replace or update.",
+            autocompletion=complete_words("error", "keep", "once", "replace", "update"),
         ),
     ] = "error",
     latest: Annotated[
@@ -126,7 +126,8 @@ def add(
 
 def _added(session: CommandSession, job: Added) -> None:
     text = job.state if job.is_new else f"was there already, {job.state}"
-    session.print_answer(lambda: output.added_data(job), f"{job.id}  {text}, due {output.rfc3339(job.due)}")
+    moment = "kept until" if job.state == "finished" else "due"
+    session.print_answer(lambda: output.added_data(job), f"{job.id}  {text}, {moment} {output.rfc3339(job.due)}")
 
 
 @verb()

@@ -66,6 +66,7 @@ TOTALS = {
     "swept": "Dead jobs that were kept long enough.",
     "not_added": "Jobs that were refused because the topic was full.",
     "held": "How often a schedule was due and waited, because the topic was full.",
+    "finished_lost": "Finished jobs of which not even the id could be kept, though their topic or their handler keeps them.",
 }
 
 

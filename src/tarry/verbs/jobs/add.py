@@ -8,13 +8,13 @@ from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
 from tarry.core.scripts import Script
-from tarry.errors import BadInput, JobExists, TopicFull
+from tarry.errors import BadInput, JobExists, NotKept, TopicFull
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
-from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, SOON_PARTS, TopicKeys
+from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, ONCE_PARTS, SOON_PARTS, TopicKeys
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
-from tarry.verbs.jobs.job_values import Added, State
+from tarry.verbs.jobs.job_values import Added, JobState
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, ERROR_MARK, NEW_MARK, EncodedOptions, NewJob
 from tarry.verbs.jobs.topic_context import NO_LEASE, NOTHING_KNOWN, TopicContext
 
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 ITEM = ("id", "mark_and_due", "value")
 ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS)
+ADD_ONCE = Script("topic/add_once", args=("mode", "lease", "is_replay"), item=ITEM, keys=ONCE_PARTS)
 ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
 ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
@@ -39,8 +40,8 @@ def add_job(
     """Adds one job."""
     raw, flags = context.codec.encode(body)
     if id is None:
-        if options.latest_us is not None:
-            refuse_without_id(options.latest_us, id)
+        if options.needs_id:
+            refuse_without_id(options, id)
         key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
     else:
         key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
@@ -51,19 +52,21 @@ def add_job(
     lease, ends = leases.known.get(keys.due, NOTHING_KNOWN)
     if leases.seconds() >= ends:
         lease = NO_LEASE
-    large, small = scripts_for(keys, mark in PLAIN_MARKS and not options.contents.priority, options.is_later, lease)
-    return ScriptCall(ADD, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key), items, 1, small=small)
+    script = ADD_ONCE if options.is_once else ADD
+    is_plain = mark in PLAIN_MARKS and not options.contents.priority
+    large, small = scripts_for(keys, script, is_plain, options.is_later, lease)
+    return ScriptCall(script, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key), items, 1, small=small)
 
 
 @lru_cache(4096)
 def scripts_for(
-    keys: TopicKeys, is_plain: bool, is_later: bool, lease: bytes
+    keys: TopicKeys, script: Script, is_plain: bool, is_later: bool, lease: bytes
 ) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...], bytes] | None]:
-    """The keys of ``ADD``, and the small script with its keys and the lease that adds such a job when it is alone. ``is_plain``: it is
+    """The keys of ``script``, and the small script with its keys and the lease that adds such a job when it is alone. ``is_plain``: it is
     new, without a priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
     answer 0 choose the large one afterwards."""
     small = (ADD_LATER if is_later else ADD_SOON) if is_plain and lease != NO_LEASE else None
-    return ADD.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
+    return script.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
 
 
 def _decoder(context: TopicContext[Any], keys: TopicKeys, id: bytes) -> Callable[[Reply], Added]:
@@ -84,7 +87,9 @@ def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: Enco
     """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
     lease = context.leases.of(context.keys)
     is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.contents.priority == 0
-    call.keys, call.small = scripts_for(context.keys, is_plain, options is not None and options.is_later, lease)
+    call.keys, call.small = scripts_for(
+        context.keys, call.script, is_plain, options is not None and options.is_later, lease
+    )
     call.args = EACH, lease, FIRST_TIME
     call.decode = _decoder(context, context.keys, call.items[0])
 
@@ -96,9 +101,16 @@ def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
         raise TopicFull(topic=topic)
     if answer == b"9999":
         raise BadInput("delay: the job would be due beyond the year 9999.")
+    if answer == b"unkept":
+        raise NotKept(
+            f'if_exists: "once" also finds a job that is finished, and {topic} keeps none by its own setting. Write '
+            f'topic({topic!r}).configure(keep_finished="1d"), or `tarry configure {topic} --keep-finished 1d`; '
+            "what a job, a task or a handler says of its own jobs does not count.",
+            topic=topic,
+        )
     state, _, since = answer[1:].decode().partition(" ")
     if answer[:1] == b"=":
-        return Added(text, False, cast("State", state), as_datetime(int(since)))
+        return Added(text, False, cast("JobState", state), as_datetime(int(since)))
     raise _job_exists(text, state, since)
 
 
@@ -109,7 +121,9 @@ def _job_exists(id: str, state: str, since: str) -> JobExists:
             f'Job {id} is dead since {moment} UTC; if_exists="replace" revives it with this body, kick with its own.'
         )
     else:
-        message = f'Job {id} already exists ({state}); give another id, or if_exists="keep", "replace" or "update".'
+        message = (
+            f'Job {id} already exists ({state}); give another id, or if_exists="keep", "once", "replace" or "update".'
+        )
     return JobExists(message, id=id, state=state)
 
 
@@ -126,18 +140,19 @@ def add_jobs(
     """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
     collects what was added, for callers that need it when the rest fails. ``moves``: they come from another topic, and no limit refuses them."""
     entries = list(bodies)
-    if options.latest_us is not None:
+    if options.needs_id:
         for number, entry in enumerate(entries):
-            refuse_without_id(options.latest_us, entry.id if isinstance(entry, NewJob) else None, f"job {number}: ")
+            refuse_without_id(options, entry.id if isinstance(entry, NewJob) else None, f"job {number}: ")
     chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
-    return ask_in_turn((_add_call(context, chunk, moves=moves) for chunk in chunks), done)
+    script = ADD_ONCE if options.is_once else ADD
+    return ask_in_turn((_add_call(context, script, chunk, moves=moves) for chunk in chunks), done)
 
 
-def refuse_without_id(latest: object, id: str | None, where: str = "") -> None:
-    """Raises ``BadInput`` for a job with ``latest`` that can replace none."""
-    if latest is not None and id is None:
-        raise BadInput(f"{where}latest: without an id the job replaces none; give id=.")
+def refuse_without_id(options: EncodedOptions, id: str | None, where: str = "") -> None:
+    """Raises ``BadInput`` for a job without an id whose options need one."""
+    if options.needs_id and id is None:
+        raise BadInput(where + options.needs_id)
 
 
 def check_atomic(scripts: int, *, atomic: bool) -> None:
@@ -146,7 +161,7 @@ def check_atomic(scripts: int, *, atomic: bool) -> None:
         raise BadInput(f"atomic: too much for one script; at most {MOST_ITEMS} jobs and {MOST_BYTES} bytes.")
 
 
-def _add_call(context: TopicContext[T], items: list[bytes], *, moves: bool) -> ScriptCall[list[Added]]:
+def _add_call(context: TopicContext[T], script: Script, items: list[bytes], *, moves: bool) -> ScriptCall[list[Added]]:
     ids, keys, leases = items[:: ADD.stride], context.keys, context.leases
     lease = MOVED if moves else leases.of(keys)
 
@@ -173,7 +188,7 @@ def _add_call(context: TopicContext[T], items: list[bytes], *, moves: bool) -> S
         return added
 
     args = ALL, lease, FIRST_TIME
-    return ScriptCall(ADD, ADD.keys_for(keys), args, decode, items=items, reply_header=1, never_merged=True)
+    return ScriptCall(script, script.keys_for(keys), args, decode, items=items, reply_header=1, never_merged=True)
 
 
 def _chunks(

@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 from tarry.core.flows import intercept
 from tarry.core.requests import CannotConfirm, Confirmation, Flow, Reply, Request, ScriptCall
 from tarry.errors import BadInput, Unconfirmed
-from tarry.verbs.jobs.add import ADD
+from tarry.verbs.jobs.add import ADD, ADD_ONCE
 from tarry.verbs.jobs.options import Durability
 
 T = TypeVar("T")
 WITHIN_MS = 2000
 MOST_REPLICAS = 100
+ADDING = (ADD, ADD_ONCE)
 NEEDS_FOR_DISK = (
     'durability="fsynced" needs Valkey or Redis 7.2 or newer, `appendonly yes`, and `+waitaof` for the URL\'s user'
 )
@@ -41,7 +42,7 @@ def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) 
     confirmation, added = confirmation_for(durability), False
 
     def on_request(request: Request) -> Request:
-        if isinstance(request, ScriptCall) and request.script is ADD:  # not the request for the number of partitions
+        if isinstance(request, ScriptCall) and request.script in ADDING:  # not that for the number of partitions
             request.confirmation, request.small = confirmation, None
         return request
 

@@ -75,12 +75,14 @@ class Reservation:
 
 
 class Added(Struct, frozen=True):
-    """The result of ``add``. ``is_new`` is false if ``if_exists="keep"`` or ``"update"`` found a job with this id."""
+    """The result of ``add``. ``is_new`` is false if ``if_exists="keep"``, ``"once"`` or ``"update"`` found a job with this id."""
 
     id: str
     is_new: bool
-    state: State
+    state: JobState
+    """``finished`` only of a job that ``if_exists="once"`` found."""
     due: datetime
+    """Of a reserved job the end of its TTR; of a dead one when it died; of a finished one until when it is kept."""
 
 
 class StoredJob(Generic[T], metaclass=HidesOtherWords):

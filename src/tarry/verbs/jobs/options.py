@@ -20,12 +20,12 @@ from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import NO_LIMIT, NO_NONCE, JobContents
 
 T = TypeVar("T")
-IfExists = Literal["error", "keep", "replace", "update"]
-"""The behaviour of ``add`` when a living or dead job has the id."""
+IfExists = Literal["error", "keep", "once", "replace", "update"]
+"""The behaviour of ``add`` when a living or dead job has the id; ``once`` sees finished jobs that are kept, too."""
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 
 ERROR_MARK = b"e"
-_MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "replace": b"r", "update": b"u"}
+_MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "once": b"k", "replace": b"r", "update": b"u"}
 HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
@@ -104,6 +104,10 @@ class EncodedOptions(NamedTuple):
     """The head of a job with these options, a JSON body and no nonce."""
     latest_us: int | None = None
     """After the first event; ``None`` if not given."""
+    is_once: bool = False
+    """A finished job that is kept counts as one that exists: ``ADD_ONCE`` adds it."""
+    needs_id: str = ""
+    """Why a job without an id is refused; empty: it is not."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is NO_NONCE:
@@ -147,7 +151,8 @@ class EncodedOptions(NamedTuple):
             )
         us = duration_us(latest, "latest", minimum=MILLISECOND)
         _check_latest(us, self.due_time)
-        return self._replace(mark=_LATEST_MARK % us, latest_us=us)
+        why = "latest: without an id the job replaces none; give id=."
+        return self._replace(mark=_LATEST_MARK % us, latest_us=us, needs_id=why)
 
 
 def _check_latest(latest_us: int, due_time: bytes) -> None:
@@ -179,7 +184,7 @@ def _encode(options: JobOptions) -> EncodedOptions:
     due_time, if_exists = encode_due_time(options.delay, options.at), options.if_exists
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
-        raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep", "replace" or "update".')
+        raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep", "once", "replace" or "update".')
     contents = JobContents(
         ttr_ms=ttr_ms_of(options.ttr),
         max_attempts=max_attempts_of(options.max_attempts),
@@ -198,6 +203,9 @@ def _encode(options: JobOptions) -> EncodedOptions:
     )
     is_later = due_time.isdigit() and int(due_time) > HORIZON_US
     encoded = EncodedOptions(mark, due_time, is_later, contents, json_head)
+    if if_exists == "once":
+        why = 'if_exists: "once" finds a job by its id, and this one has none; give id=.'
+        encoded = encoded._replace(is_once=True, needs_id=why)
     return encoded if options.latest is None else encoded.due_within(options.latest)
 
 

@@ -105,6 +105,8 @@ class Stats:
     """Those delayed jobs that have failed before."""
     finished_kept: int = 0
     """Finished jobs that are kept."""
+    finished_lost: int = 0
+    """Finished jobs of which not even the id could be kept: an add that says ``once`` adds them again."""
     died_lately: int = 0
     """Those dead jobs that died in the last ten minutes."""
     last_died: datetime | None = None

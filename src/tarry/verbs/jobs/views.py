@@ -232,7 +232,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
     return ScriptCall(STATS, STATS.keys_for(context.keys), (b"%d" % LATELY_US,), decode)
 
 
-_COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept not_added held".split()
+_COUNTERS = "finished released timed_out died too_late kicked deleted replaced refused repeated lost swept finished_lost not_added held".split()
 _REMOVAL_COUNTERS = ("finished", "deleted", "replaced", "lost", "swept")
 
 

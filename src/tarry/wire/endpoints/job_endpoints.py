@@ -27,8 +27,10 @@ ADD = Endpoint(
     query_model=models.AddQuery,
     returns=answers.ADDED,
     status=201,
-    other_statuses={200: "A job with this id exists already and was kept or updated: `if_exists=keep` or `update`."},
-    problem_codes=("job_exists", "topic_full", "too_large", "wrong_media", "unconfirmed"),
+    other_statuses={
+        200: "A job with this id exists already and was kept or updated: `if_exists=keep`, `once` or `update`."
+    },
+    problem_codes=("job_exists", "not_kept", "topic_full", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
         Added("7", True, "delayed", DUE),
@@ -42,7 +44,7 @@ ADD_MANY = Endpoint(
     body_model=models.AddMany,
     returns=answers.ADDED_JOBS,
     jobs=count_items("jobs"),
-    problem_codes=("job_exists", "topic_full", "too_large", "unconfirmed"),
+    problem_codes=("job_exists", "not_kept", "topic_full", "too_large", "unconfirmed"),
     example=Example(
         models.AddMany(
             jobs=[

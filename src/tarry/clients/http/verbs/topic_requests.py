@@ -97,8 +97,7 @@ class HTTPTopicVerbs(Generic[T]):
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, body: T, options: JobOptions, id: str | None) -> HTTPRequest[Added]:
-        options.check()
-        add.refuse_without_id(options.latest, id)
+        add.refuse_without_id(options.encode(), id)
         model = models.Add(**body_fields(self.context.codec, body), **models.option_fields(options), id=self._id_of(id))
         return self._add_request(jobs.ADD, model)
 
@@ -125,7 +124,7 @@ class HTTPTopicVerbs(Generic[T]):
         parts: list[list[models.OneOfMany]] = []
         given: set[bytes] = set()
         codec, size = self.context.codec, 0
-        options.check()
+        encoded = options.encode()
         for number, entry in enumerate(entries):
             try:
                 body: Any = entry.body if isinstance(entry, NewJob) else entry
@@ -135,7 +134,7 @@ class HTTPTopicVerbs(Generic[T]):
                     check_new_job(entry)
                     own = models.option_fields(entry)
                 given_id = entry.id if isinstance(entry, NewJob) else None
-                add.refuse_without_id(options.latest, given_id)
+                add.refuse_without_id(encoded, given_id)
                 id = self._id_of(given_id)
                 if options.if_exists == "error":
                     add.refuse_repeated(id.encode(), given)

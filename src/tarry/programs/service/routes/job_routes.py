@@ -1,7 +1,8 @@
 """Routes for jobs: add, pop, settle, and verbs by id, of one job or of many (one request, and a script for each thousand).
 
 The nonce of a job that is added is made of the ``Idempotency-Key``, so a repeated request adds nothing while the job exists.
-Once the job was finished or deleted its nonce is gone, and the request adds it again.
+Once the job was finished or deleted its nonce is gone, and the request adds it again; of one that says ``once`` the nonce is found in the
+record of the finished job, too, as long as the topic keeps it.
 
 key, no id      the id is made of the key: the same key finds the same job
 key and id      the id is the caller's; the nonce distinguishes a repeated request from another caller's job
@@ -56,7 +57,8 @@ async def add(request: ServiceRequest) -> Added | Response:
     A body of any other type than JSON is the job's body itself, stored with its type; its options are in the query.
     With the header `Idempotency-Key` a repeated request adds nothing as long as the job exists, in whatever state, and is
     answered like the first, with 201. Another request with the same key is refused as `key_reused`. Once the job was
-    finished or deleted, the request adds it again. A key belongs to its token.
+    finished or deleted, the request adds it again; one that says `once` does not while the topic keeps the job's end. A
+    key belongs to its token.
     """
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
