@@ -107,10 +107,10 @@ class AsyncEnds(Generic[T]):
             while found := await self._next(self._seconds):
                 yield found
         finally:
-            await self.aclose()
+            await self.close()
 
     async def next(self, *, wait: Duration | None = 0) -> End[T] | UnknownEnds | None:
-        """Returns the next one, as the iteration does; ``None`` if none comes within ``wait``. At the end call ``aclose``."""
+        """Returns the next one, as the iteration does; ``None`` if none comes within ``wait``. At the end call ``close``."""
         # blocking: Returns the next one, as the iteration does; ``None`` if none comes within ``wait``. At the end call ``close``.
         return await self._next(wait_seconds(wait))
 
@@ -127,7 +127,7 @@ class AsyncEnds(Generic[T]):
             self._given = position_of(found.id)
         return found
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Ends the subscription to news; another step begins a new one."""
         if self._source is not None:
             self._source.close()

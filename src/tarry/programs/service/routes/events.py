@@ -188,7 +188,7 @@ class EndsStream:
 
     async def aclose(self) -> None:
         self._release()
-        await self._ends.aclose()
+        await self._ends.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
@@ -249,7 +249,7 @@ async def ends_of_topic(request: ServiceRequest) -> StreamResponse:
         return StreamResponse(EndsStream(ends, await ends.next(), release), MEDIA)
     except BaseException:
         release()
-        await ends.aclose()
+        await ends.close()
         raise
 
 
