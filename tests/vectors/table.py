@@ -250,6 +250,7 @@ def cases_of_once() -> list[Case]:
     return [
         Case("a job is added once", [KEEPS], once("a")),
         Case("three jobs are added once, and keep their order", [KEEPS], once("c", "a", "b", due=5)),
+        Case("an empty topic keeps none, and refuses", [], once("a")),
         Case("a topic that keeps none refuses", [add("a")], once("a", "b")),
         Case("a topic refuses that keeps only what a task says", [add("a"), pop(), finish("a", result=f"{HOUR}n", at=1)], once("a")),
         Case("a job is there: reserved", before, once("a")),

@@ -1,6 +1,9 @@
 -- After a finish on a topic that keeps finished jobs: what a reader of ends could not find by itself.
 
-for _, end_of in ipairs(unread or {}) do note_unkept(unpack(end_of)) end  -- not kept, or no death any more
+while unread do  -- ends that are not kept, or no deaths any more
+  note_unkept(unread[1], unread[2])
+  unread = unread[3]
+end
 local found, n = read_spans(redis.call('HGET', meta, 'spans'))
 local is_new = false
 for _, job in ipairs(kept) do

@@ -71,8 +71,7 @@ for i, id in ipairs(ids) do
     local died = redis.call('ZSCORE', dead, id)
     if died then
       redis.call('ZREM', dead, id)
-      unread = unread or {}
-      unread[#unread + 1] = {tonumber(died), id}
+      unread = {tonumber(died), id, unread}
     end
   end
   local settles = not fault or fault == 'replay'
@@ -98,8 +97,7 @@ if set[2] or with_result then
       if span ~= usual then is_uneven = true end
       kept[#kept + 1] = {id = id, span = span, kind = kind, result = result, run = run, first = (select(4, unpack_run(run)))}
     elseif not is_anew[id] then
-      unread = unread or {}
-      unread[#unread + 1] = {now, id}
+      unread = {now, id, unread}
     end
   end
   all_kept = #kept == 0 or keep(kept[1], false)
