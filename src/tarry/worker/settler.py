@@ -38,7 +38,7 @@ Job = BaseJob[Any]
 T = TypeVar("T")
 
 
-class Ruling(NamedTuple):
+class Decision(NamedTuple):
     """The decision about a failed attempt, and its cause. ``max_attempts`` is the handler's, if that counts."""
 
     verdict: Verdict
@@ -231,67 +231,67 @@ class Settler:
         return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
 
     async def _settle_many(self, errors: Mapping[Job, BaseException], target: Target) -> None:
-        text_of, verdicts, settled = remembered_tracebacks(), dict[Job, Ruling](), list[Job]()
+        text_of, verdicts, settled = remembered_tracebacks(), dict[Job, Decision](), list[Job]()
         for job, fault in errors.items():
             if job.settled:
                 settled.append(job)
                 continue
             limit = _handlers_limit(job, target)
-            verdicts[job] = Ruling(decide(target.retry, job, fault, random.random(), limit, text_of), fault, limit)
+            verdicts[job] = Decision(decide(target.retry, job, fault, random.random(), limit, text_of), fault, limit)
         if settled:
             self.tally.done += len(settled)
             log_lines.log_raised_after_settling(settled, errors[settled[0]])
-        pausing = {job: ruling for job, ruling in verdicts.items() if ruling.verdict.pause_us}
-        others = {job: ruling for job, ruling in verdicts.items() if job not in pausing}
+        pausing = {job: decision for job, decision in verdicts.items() if decision.verdict.pause_us}
+        others = {job: decision for job, decision in verdicts.items() if job not in pausing}
         await asyncio.gather(*[self._apply_many(some) for some in (pausing, others) if some])
 
-    async def _apply_many(self, rulings: Mapping[Job, Ruling]) -> None:
+    async def _apply_many(self, decisions: Mapping[Job, Decision]) -> None:
         """Pauses the topic, if that is their verdict, and settles the jobs."""
         dead: dict[Job, bool] = {}
         try:
             await self._until_answered(
-                len(rulings), lambda: self.topic.engine.run(self._operation_of_many(rulings, dead))
+                len(decisions), lambda: self.topic.engine.run(self._operation_of_many(decisions, dead))
             )
         except StaleReceipt as error:
-            for job in rulings.keys() - dead.keys():
+            for job in decisions.keys() - dead.keys():
                 job.lost = True
             self.tally.lost += len(error.reasons)
             log_lines.log_stale(self.topic.name, error)
         except BadInput:  # of one of them, such as a delay beyond the year 9999
-            for job, (verdict, fault, limit) in rulings.items():
+            for job, (verdict, fault, limit) in decisions.items():
                 if job not in dead:
                     await self.apply(job, verdict, fault, limit)
         except TarryError as error:
             self.unsettled(error)
-        self._note_verdicts({job: rulings[job] for job in dead}, dead)
+        self._note_verdicts({job: decisions[job] for job in dead}, dead)
 
     async def apply(
         self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | UnsetType | None = UNSET
     ) -> bool:
         """Releases the job or sets it aside; ``max_attempts`` is its handler's, if that counts. Returns whether it is dead."""
-        ruling = Ruling(verdict, fault, max_attempts)
+        decision = Decision(verdict, fault, max_attempts)
         try:
-            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, ruling)))
+            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, decision)))
         except TarryError as error:
             return self._refused(job, error)
-        return self._note_verdicts({job: ruling}, {job: dead})
+        return self._note_verdicts({job: decision}, {job: dead})
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
         """Decides on a job that failed, and settles it from the thread in which it ran. Returns what ``failed`` returns."""
         if job.settled:
             return self._raised_after_settling(job, fault)
         limit, fault = _handlers_limit(job, target), meant(fault)
-        ruling = Ruling(decide(target.retry, job, fault, random.random(), limit), fault, limit)
-        if ruling.verdict.pause_us:
+        decision = Decision(decide(target.retry, job, fault, random.random(), limit), fault, limit)
+        if decision.verdict.pause_us:
             self._call_in_loop(self.on_pausing)
         try:
-            dead = self.blocking.engine.run(self._operation(job, ruling))
+            dead = self.blocking.engine.run(self._operation(job, decision))
         except TarryError as error:
             return self._refused(job, error)
         finally:
-            if ruling.verdict.pause_us:
+            if decision.verdict.pause_us:
                 self._call_in_loop(self.on_paused)
-        return self._note_verdicts({job: ruling}, {job: dead})
+        return self._note_verdicts({job: decision}, {job: dead})
 
     def _call_in_loop(self, call: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop is closed: nothing of this worker waits any more
@@ -312,39 +312,39 @@ class Settler:
         if self.failed_blocking(job, target, fault):
             raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _operation(self, job: Job, ruling: Ruling) -> ScriptCall[bool] | Flow[bool]:
-        if ruling.verdict.pause_us:
-            return self._pause_first({job: ruling}, {})
-        return server_verbs(self.topic).fail(*ruling.failure(job))
+    def _operation(self, job: Job, decision: Decision) -> ScriptCall[bool] | Flow[bool]:
+        if decision.verdict.pause_us:
+            return self._pause_first({job: decision}, {})
+        return server_verbs(self.topic).fail(*decision.failure(job))
 
-    def _operation_of_many(self, rulings: Mapping[Job, Ruling], dead: dict[Job, bool]) -> Flow[object]:
-        if any(ruling.verdict.pause_us for ruling in rulings.values()):
-            return self._pause_first(rulings, dead)
-        return server_verbs(self.topic).fail_many([ruling.failure(job) for job, ruling in rulings.items()], dead)
+    def _operation_of_many(self, decisions: Mapping[Job, Decision], dead: dict[Job, bool]) -> Flow[object]:
+        if any(decision.verdict.pause_us for decision in decisions.values()):
+            return self._pause_first(decisions, dead)
+        return server_verbs(self.topic).fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
 
-    def _pause_first(self, rulings: Mapping[Job, Ruling], dead: dict[Job, bool]) -> Flow[bool]:
+    def _pause_first(self, decisions: Mapping[Job, Decision], dead: dict[Job, bool]) -> Flow[bool]:
         """Pauses the topic, and then puts the jobs back: nobody gets one between the two."""
         verbs = server_verbs(self.topic)
-        longest = max((ruling.verdict for ruling in rulings.values()), key=attrgetter("pause_us"))
+        longest = max((decision.verdict for decision in decisions.values()), key=attrgetter("pause_us"))
         self.paused_until_us = yield from flow_of(verbs.pause_at_least(longest.pause_us))
-        is_known = all(job.popped_us <= self._paused_at_us for job in rulings)
-        log_lines.log_paused([*rulings], longest.reason, self.paused_until_us, is_known=is_known)
+        is_known = all(job.popped_us <= self._paused_at_us for job in decisions)
+        log_lines.log_paused([*decisions], longest.reason, self.paused_until_us, is_known=is_known)
         self._paused_at_us = self.paused_until_us - longest.pause_us
-        yield from verbs.fail_many([ruling.failure(job) for job, ruling in rulings.items()], dead)
+        yield from verbs.fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
         return False
 
-    def _note_verdicts(self, rulings: Mapping[Job, Ruling], dead: Mapping[Job, bool]) -> bool:
+    def _note_verdicts(self, decisions: Mapping[Job, Decision], dead: Mapping[Job, bool]) -> bool:
         """Notes and logs what became of jobs. Returns whether the last one is dead."""
         is_dead = False
         by_line: dict[Any, dict[Job, Verdict]] = {}
-        for job, (verdict, fault, _) in rulings.items():
+        for job, (verdict, fault, _) in decisions.items():
             job.settled, is_dead = True, dead[job]
             self.tally.dead += is_dead
             self.tally.retried += not is_dead
             if not verdict.pause_us:
                 by_line.setdefault((is_dead, verdict.counts, type(fault)), {})[job] = verdict
         for (died, *_), some in by_line.items():
-            log_lines.log_failed(some, rulings[next(iter(some))].fault, dead=died)
+            log_lines.log_failed(some, decisions[next(iter(some))].fault, dead=died)
         return is_dead
 
     def _refused(self, job: Job, error: TarryError) -> bool:
