@@ -27,6 +27,7 @@ ELSEWHERE = {
     "pop",
     "post",
     "fail",
+    "fail_many",
     "give_back",
     "pause_at_least",
     "add_with",

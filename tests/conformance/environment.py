@@ -81,6 +81,7 @@ class AnswerProxy:
 CLIENTS = (tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient)
 OF_THEIR_OWN = (
     tarry.Grant, tarry.AsyncGrant, tarry.redisson.Subscription, tarry.redisson.AsyncSubscription, tarry.redisson.MapListener, tarry.redisson.AsyncMapListener,
+    tarry.types.Ends, tarry.types.AsyncEnds,
 )  # fmt: skip
 
 

@@ -64,7 +64,14 @@ async def results(world: Environment) -> None:
     await topic.finish(taken, result={"sum": 3})
     assert await topic.result(job.id, wait=LONGEST_S) == {"sum": 3}
     assert [info.id for info in await topic.list("finished")] == [job.id]
+    ends = await topic.ends(since=(await topic.get(job.id)).created)
+    assert (await ends.next()).job.id == job.id
+    assert await ends.next() is None
     assert await topic.purge("finished") == 1
+    [gap] = await (await topic.ends(since=job.due, wait=0)).walk()
+    assert gap.until >= gap.since
+    assert await (await topic.ends(since=ends.position, wait=0)).walk() == []
+    await ends.close()
     assert (await topic.check()).ok
 
 
@@ -73,6 +80,8 @@ async def jobs_settle_themselves(world: Environment) -> None:
     await topic.add_many([tarry.NewJob(verb) for verb in ("finish", "release", "bury")])
     for _ in range(3):
         job = await topic.pop(wait=LONGEST_S)
+        await world.of(job, "step", "weigh", lambda: 3)
+        assert job.steps == {"weigh": 3}
         await world.of(job, job.body)
     stats = await topic.stats()
     assert (stats.delayed, stats.ready, stats.reserved, stats.dead) == (1, 0, 0, 1)

@@ -35,7 +35,7 @@ COLUMNS = [
     ),
 ]
 TABLE: dict[str, tuple[Callable[[Environment], Any], tuple[type, ...]]] = {
-    "topics": (jobs.topics, (tarry.Topic, tarry.Job)),
+    "topics": (jobs.topics, (tarry.Topic, tarry.Job, tarry.types.Ends)),
     "partitions": (jobs.partitions, ()),
     "limits": (jobs.limits, ()),
     "schedules": (jobs.schedules, (tarry.Schedules,)),

@@ -13,11 +13,11 @@ MEMBERS: dict[type, str] = {
     tarry.Worker: f"{DECORATORS} around include stamp async_client client close keep_moving run run_until_idle stop using",
     tarry.Task: "add add_async body cancel cancel_async get get_async new_job options reschedule reschedule_async result result_async "
     "topic_name",
-    tarry.types.BaseJob: f"{STORED} attempt due lateness lost receipt ttr",
-    tarry.Job: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
-    tarry.AsyncJob: f"{STORED} attempt due lateness lost receipt ttr bury finish release touch",
+    tarry.types.BaseJob: f"{STORED} attempt due lateness lost receipt steps ttr",
+    tarry.Job: f"{STORED} attempt due lateness lost receipt steps ttr bury finish release step touch",
+    tarry.AsyncJob: f"{STORED} attempt due lateness lost receipt steps ttr bury finish release step touch",
     tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts failure finished first_failure holder kept_until "
-    "max_attempts note reason receipt reserved_until result result_not_kept retrying state ttr",
+    "max_attempts note reason receipt reserved_until result result_not_kept retrying state steps ttr",
     tarry.BackOff: "factor first jitter longest",
     tarry.NewJob: "at body delay headers id max_attempts max_lateness priority ttr",
 }

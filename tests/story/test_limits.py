@@ -17,7 +17,6 @@ from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.types import LimitStatus, Rate
 from tarry.values.durations import SECOND, as_datetime
-from tarry.verbs.jobs import settle
 
 
 def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> bool:
@@ -259,7 +258,7 @@ def test_many_clients_share_one_rate_and_one_concurrency_limit(valkey_url: str, 
 async def give_back(adapter: Adapter, topic: Any, jobs: list[Any]) -> None:
     """As a wait in several partitions does with the jobs of all but the first that was served."""
     due = [round(job.due.timestamp() * SECOND) for job in jobs]
-    await adapter.run(settle.give_back(topic.verbs.keys, jobs, due))
+    await adapter.run(topic.verbs.give_back(jobs, due))
 
 
 async def test_undelivered_jobs_return_their_share_of_the_rate(adapter: Adapter, topic: Any, clock: Clock) -> None:

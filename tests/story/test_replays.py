@@ -200,14 +200,16 @@ async def test_a_repeated_add_of_a_finished_job_runs_it_again(adapter: Adapter, 
 async def test_a_repeated_batch_is_added_once(adapter: Adapter, topic: Any, clock: Clock) -> None:
     context = topic.verbs.context
     (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.ENCODED_DEFAULTS)
-    call = add._add_call(context, chunk)
+    call = add._add_call(context, add.ADD, chunk, moves=False)
     first = await adapter.run(call)
     assert [one.is_new for one in first] == [True] * 3
     assert await adapter.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):
         await adapter.run(
-            add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0])
+            add._add_call(
+                context, add.ADD, add._chunks(context, [NewJob(1, id="a")], options.ENCODED_DEFAULTS)[0], moves=False
+            )
         )
 
 
