@@ -41,7 +41,7 @@ REFUSALS = [
     ("add '' 1", "TOPIC: it is empty"),
     ("add 'a{b' 1", "TOPIC: 'a{b' contains a control character"),
     ("add orders 1 --id ' 7'", "--id: ' 7' begins or ends with a blank"),
-    ("add taken 1 --id 7", "give another id, or --if-exists keep, replace or update."),
+    ("add taken 1 --id 7", "give another id, or --if-exists keep, once, replace or update."),
     ("add orders 1 --id 7 --if-exists maybe", "--if-exists: 'maybe' is unknown; it is"),
     ("add orders 1 --delay soon", "--delay: 'soon' is not a duration; write seconds, or such as"),
     ("add orders 1 --delay -5", "--delay: -5s is negative"),

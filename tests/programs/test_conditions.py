@@ -98,6 +98,10 @@ STATES = {
     "a pause of nothing": State(
         "held_back", "calm", "Paused until it is resumed.", {"paused_until": FOREVER},
     ),
+    "full": State(
+        "full", "calm", "Full with 4 jobs, so no more are added; 2 jobs were refused so far.",
+        {"ready": 3, "full": True, "not_added": 2}, count=4,
+    ),
     "late": State("late", "bad", "3 jobs are overdue, the first by 2 m.", LATE, count=3, since=ago(120)),
     "late and busy": State(
         "late", "bad", "3 jobs are overdue, the first by 2 m; all 2 slots of its workers are busy.", LATE, {"busy": 2}, count=3, since=ago(120),

@@ -423,7 +423,16 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
             (
                 kind,
                 {"ack", "nack", "retry", "fail", "data", "args", "payload"}
-                | {"due_us", "encoded", "head", "parts", "popped_us", "settled", "ttr_us"},  # for tarry's modules
+                | {
+                    "due_us",
+                    "encoded",
+                    "head",
+                    "kept_steps",
+                    "parts",
+                    "popped_us",
+                    "settled",
+                    "ttr_us",
+                },  # for tarry's modules
             )
             for kind in (tarry.Job, tarry.AsyncJob)
         ],
