@@ -154,11 +154,13 @@ def free_ports(count: int) -> list[int]:
 
     They lie below those that the system gives to outgoing connections, and each process of a run has a band of its own.
     """
-    free = (port for port in _ports if _is_free(port) and _is_free(port + BUS))
+    free = (port for port in _band() if _is_free(port) and _is_free(port + BUS))
     return list(islice(free, count))
 
 
+@cache
 def _band() -> Iterator[int]:
+    """Made when a process asks first: the processes of a run are forks."""
     which = int(os.environ.get(NUMBER, "0")) % BANDS
     mine = range(PORTS.start + which, PORTS.stop, BANDS)
     begin = random.randrange(len(mine))  # who runs another suite on this machine begins somewhere else
@@ -166,7 +168,6 @@ def _band() -> Iterator[int]:
 
 
 PORTS, BANDS = range(11_000, 21_000), 16
-_ports = _band()
 
 
 def _is_free(port: int) -> bool:

@@ -25,6 +25,14 @@ FILE = """
             file.write(f"{process}\\n")
         assert number != 1, "the second"
 """
+PORTS = """
+    import os
+    import servers
+
+    def test_the_band_is_its_own():
+        (port,) = servers.free_ports(1)
+        assert (port - servers.PORTS.start) % servers.BANDS == int(os.environ["TESTS_PROCESS"])
+"""
 
 
 @pytest.fixture
@@ -55,3 +63,10 @@ def test_a_run_that_shall_end_at_its_first_failure_ends(
     assert ran.ret == pytest.ExitCode.TESTS_FAILED
     ran.stdout.fnmatch_lines(["*the second", "*stopping after*"])
     assert not (pytester.path / "test_b").exists()
+
+
+def test_each_process_has_ports_of_its_own(run: Callable[..., pytest.RunResult], pytester: pytest.Pytester) -> None:
+    for file in pytester.path.glob("*.py"):
+        file.unlink()
+    pytester.makepyfile(**{f"test_{name}": PORTS for name in "abc"})
+    run("-n", "3").assert_outcomes(passed=3)
