@@ -221,6 +221,22 @@ def test_ends_are_streamed_each_once_also_after_a_reconnect(running_service: Run
     until(lambda: running_service.app.held_requests == 0)
 
 
+def test_an_end_is_one_event_whatever_its_producer_and_its_consumer_wrote(real: Api) -> None:
+    """A line feed in a body, a step or a result would end the event there, and the rest be lost."""
+    at, media = "/v1/topics/orders", {"content-type": "application/json"}
+    real.http.patch(f"{at}/settings", json={"keep_finished": "1h"}).raise_for_status()
+    text = b'{\n"n":\r1,\r\n\n"t":"a\\nb"}'
+    answer = real.http.post(f"{at}/jobs", content=b'{"id":"a","body":%s}' % text, headers=media)
+    start, receipt = answer.json()["due"], real.post(f"{at}/pop", {})["receipt"]
+    for verb, fields in (("step", b'"name":"s",'), ("finish", b"")):
+        content = b'{"receipt":%d,%s"result":%s}' % (receipt, fields, text)
+        real.http.post(f"{at}/jobs/a/{verb}", content=content, headers=media).raise_for_status()
+    with real.http.stream("GET", f"{at}/ends", params={"since": start}) as answer:
+        [(_, _, end)] = ends_of(answer, 1)
+    job = end["job"]
+    assert job["body"] == job["result"] == job["steps"]["s"] == {"n": 1, "t": "a\nb"}
+
+
 def test_a_quiet_stream_of_ends_moves_on_and_ends_when_nothing_is_kept(
     running_service: RunningService, real: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

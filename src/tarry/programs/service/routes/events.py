@@ -44,6 +44,7 @@ MOST_TOPICS = 1000
 RETRY_S = 10
 MEDIA = "text/event-stream"
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 class OpenStreams:
@@ -208,7 +209,8 @@ class EndsStream:
 
 def event(kind: str, data: msgspec.Struct, *, id: str | None = None) -> bytes:
     mark = b"" if id is None else b"id: %s\n" % id.encode()
-    return b"%sevent: %s\ndata: %s\n\n" % (mark, kind.encode(), msgspec.json.encode(data))
+    text = msgspec.json.encode(data).translate(_ONE_LINE)  # a body is JSON as its producer wrote it, in lines perhaps
+    return b"%sevent: %s\ndata: %s\n\n" % (mark, kind.encode(), text)
 
 
 def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
