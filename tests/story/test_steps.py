@@ -154,6 +154,14 @@ async def test_a_name_keeps_its_first_result(adapter: Adapter, topic: Any, clock
     assert job.steps == (await topic.get("7")).steps == {"charge": {"n": 1}}
 
 
+async def test_a_function_is_not_called_again_while_it_is_being_called(adapter: Adapter, topic: Any) -> None:
+    job = await held(topic)
+    with pytest.raises(BadInput, match="'charge' of job 7: its function is being called already"):
+        await adapter.of(job, "step", "charge", lambda: job.step("charge", never))
+    assert await adapter.of(job, "step", "outer", lambda: job.step("charge", lambda: 17)) == 17
+    assert job.steps == {"charge": 17, "outer": 17}
+
+
 async def renewed(topic: Any, if_exists: str) -> None:
     await topic.add("coffee", id="7", if_exists=if_exists)
 

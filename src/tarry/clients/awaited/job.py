@@ -113,6 +113,10 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
         steps = job_verbs.steps
         kept = steps.find_step(self, name, function)
         if kept is None:
-            result = steps.encode_step(self, name, await called(function))
-            kept = self.kept_steps[name] = await self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+            with steps.only_call(self, name):
+                kept = steps.find_step(self, name, function)  # another thread may have kept it meanwhile
+                if kept is None:
+                    result = steps.encode_step(self, name, await called(function))
+                    kept = await self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+                    self.kept_steps[name] = kept
         return steps.decode_step(self, name, kept, type)

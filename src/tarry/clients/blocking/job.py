@@ -107,6 +107,10 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         steps = job_verbs.steps
         kept = steps.find_step(self, name, function)
         if kept is None:
-            result = steps.encode_step(self, name, called(function))
-            kept = self.kept_steps[name] = self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+            with steps.only_call(self, name):
+                kept = steps.find_step(self, name, function)  # another thread may have kept it meanwhile
+                if kept is None:
+                    result = steps.encode_step(self, name, called(function))
+                    kept = self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+                    self.kept_steps[name] = kept
         return steps.decode_step(self, name, kept, type)

@@ -1,7 +1,7 @@
 """The steps of a job: what its handler has done of it, kept with the job under its receipt (lua/lib/steps.lua).
 
     find_step ──▶ a result: it was kept before
-        └───────▶ None: call the function ──▶ encode_step ──▶ keep_step ──▶ the result that is kept
+        └───────▶ None: call the function, once at a time ──▶ encode_step ──▶ keep_step ──▶ the result that is kept
 
 A refusal comes before the function is called, wherever that can be: once it has run, a retry would run it again.
 """
@@ -9,6 +9,8 @@ A refusal comes before the function is called, wherever that can be: once it has
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -30,6 +32,8 @@ MOST_BYTES = 65536
 _LENGTHS = 5
 """Bytes that each step needs besides its name and result."""
 _encode = msgspec.json.Encoder().encode
+_called: dict[tuple[int, str], object] = {}
+"""Steps whose functions are being called: the job in this process, and the name."""
 
 
 def find_step(job: BaseJob[Any], name: str, function: Any) -> bytes | None:
@@ -56,6 +60,21 @@ def find_step(job: BaseJob[Any], name: str, function: Any) -> bytes | None:
     if used + len(raw) + _LENGTHS >= MOST_BYTES:
         raise _too_many(job.id, name, used, "was not called")
     return None
+
+
+@contextmanager
+def only_call(job: BaseJob[Any], name: str) -> Iterator[None]:
+    """While the function of a step is called, by whichever thread or task. Raises ``BadInput`` if it is already: both would do its work."""
+    step, mine = (id(job), name), object()
+    if _called.setdefault(step, mine) is not mine:
+        raise BadInput(
+            f"step {name!r} of job {job.id}: its function is being called already, and would be called twice. Give each step a name of "
+            "its own, or wait for the first call."
+        )
+    try:
+        yield
+    finally:
+        del _called[step]
 
 
 def encode_step(job: BaseJob[Any], name: str, result: Any) -> bytes:
