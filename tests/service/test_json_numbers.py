@@ -47,3 +47,20 @@ def test_an_unknown_cursor_is_not_found(api: Api) -> None:
         answer = api("GET", JOBS, params={"namespace": api.namespace, "cursor": cursor})
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown_cursor")
     assert pop(api) is not None
+
+
+@pytest.mark.parametrize("result", [b"1e999", b'"\xff"'])
+def test_a_result_that_no_reader_can_read_is_refused(api: Api, result: bytes) -> None:
+    """It would be in each later answer that has the job."""
+    add(api, id="a")
+    held = b'"receipt":%d,"result":%s' % (pop(api)["receipt"], result)
+    at = f"{JOBS}/a"
+    for path, content in (
+        (f"{at}/step", b'{"name":"s",%s}' % held),
+        (f"{at}/finish", b"{%s}" % held),
+        (f"{MANY}/finish", b'{"jobs":[{"id":"a",%s}]}' % held),
+    ):
+        answer = api("POST", path, content=content)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+        assert answer.json()["detail"].startswith("result: ")
+    assert "steps" not in api("GET", at).json()

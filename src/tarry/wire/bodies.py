@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput
-from tarry.verbs.codecs import JSON, RAW, BodyCodec
+from tarry.verbs.codecs import JSON, JSON_FAULTS, RAW, BodyCodec
 
 Body = tuple[bytes, int]
 """The bytes that are stored, and the flag that says what they are."""
@@ -56,12 +56,12 @@ def body_of(body: msgspec.Raw | msgspec.UnsetType, base64: str | None, coded: bo
         raise BadInput(f"body_base64: {fault}.") from None
 
 
-def text(raw: bytes) -> bytes:
+def text(raw: bytes, what: str = "body") -> bytes:
     """JSON that any reader can read; ``BadInput`` for what cannot be."""
     try:
         _check(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
-        raise BadInput(f"body: {fault}.") from None
+    except JSON_FAULTS as fault:
+        raise BadInput(f"{what}: {fault}.") from None
     return raw
 
 

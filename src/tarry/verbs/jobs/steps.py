@@ -9,7 +9,7 @@ A refusal comes before the function is called, wherever that can be: once it has
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,7 +63,7 @@ def find_step(job: BaseJob[Any], name: str, function: Any) -> bytes | None:
 
 
 @contextmanager
-def only_call(job: BaseJob[Any], name: str) -> Iterator[None]:
+def only_call(job: BaseJob[Any], name: str) -> Generator[None]:
     """While the function of a step is called, by whichever thread or task. Raises ``BadInput`` if it is already: both would do its work."""
     step, mine = (id(job), name), object()
     if _called.setdefault(step, mine) is not mine:

@@ -13,7 +13,7 @@ from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.job_values import HasReceipt
 from tarry.verbs.jobs.settle import NO_RESULT, SettleVerb, result_fields, result_in
-from tarry.wire import answers
+from tarry.wire import answers, bodies
 from tarry.wire.endpoint import ADMIN, CONSUME, Endpoint, Example
 from tarry.wire.endpoints.job_endpoints import PATH
 from tarry.wire.schemas import NOTHING
@@ -168,7 +168,11 @@ def _fields_of(body: Any) -> Options:
 
 
 def _results_of(body: Finish | FinishMany) -> Options:
-    return {"results": list(map(result_in, body.jobs if isinstance(body, FinishMany) else (body,)))}
+    jobs = body.jobs if isinstance(body, FinishMany) else (body,)
+    for job in jobs:
+        if not isinstance(job.result, UnsetType):
+            bodies.text(bytes(job.result), "result")
+    return {"results": list(map(result_in, jobs))}
 
 
 def _endpoints(

@@ -193,7 +193,8 @@ async def keep_step(request: ServiceRequest) -> Raw:
     so the call is safe to repeat."""
     held = settle.OneHeld(request.payload.receipt, request.path["id"])
     payload, topic = request.payload, request.topic
-    kept: bytes = await perform(topic, server_verbs(topic).keep_step(held, payload.name, bytes(payload.result)))
+    result = bodies.text(bytes(payload.result), "result")
+    kept: bytes = await perform(topic, server_verbs(topic).keep_step(held, payload.name, result))
     return Raw(kept)
 
 
