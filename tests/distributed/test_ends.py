@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import Any
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs.jobs import ends
 from tarry.verbs.jobs.end_values import Position, UnknownEnds
 
@@ -120,6 +122,28 @@ def test_ends_of_partitions_are_one_list(valkey_url: str, namespace: str, clock:
         topic.purge("finished")
         [gap] = topic.ends(since=begin, wait=0)
         assert isinstance(gap, UnknownEnds)
+
+
+def test_a_reader_that_has_read_all_asks_again_only_for_news(own_server: Callable[..., ServerProcess]) -> None:
+    server = own_server()
+    with tarry.Client(server.url) as client:
+        topic = client.topic("many")
+        topic.configure(keep_finished="1h")
+        begin = topic.ends(wait=0)
+        assert list(begin) == []
+        topic.add(None)
+        topic.finish(topic.pop())
+        asked = scripts(server)
+        [end] = topic.ends(since=begin.position, wait="200ms")
+        assert isinstance(end, tarry.End)
+        assert scripts(server) - asked == 2, "at the beginning, and when the wait is over"
+
+
+def scripts(server: ServerProcess) -> int:
+    """How many it was asked to run."""
+    said = server.ask("INFO", "commandstats")
+    assert isinstance(said, bytes)
+    return sum(int(calls) for calls in re.findall(r"cmdstat_eval\w*:calls=(\d+)", said.decode()))
 
 
 def test_no_end_is_given_before_the_clocks_of_all_partitions_have_passed_it(valkey_url: str, namespace: str, clock: Clock) -> None:  # fmt: skip

@@ -1,6 +1,8 @@
 """Reading the ends of jobs: a subscription, and a portion of what is kept after each message.
 
-finish ──▶ message ──▶ portions until all is read          a look every ten seconds, too: a message may be lost, and a death sends none
+finish ──▶ message ──▶ portions until all is read, ten times a second at most
+
+a look every ten seconds, too: a message may be lost, and a death sends none
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from tarry.clients.awaited.concurrency import Signal
+from tarry.clients.awaited.concurrency import Signal, sleep
 from tarry.clients.awaited.interfaces import EndsSource, SharedPartHost
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.config import wait_seconds
@@ -28,6 +30,8 @@ T = TypeVar("T")
 LOOK_EVERY_S = 10.0
 MOST_AT_ONCE = 200
 """A portion: the script that reads it must not block the server for long."""
+REST_S = 0.1
+"""After a portion that is not full: so a reader of a busy topic reads ten times a second, not once for each job."""
 
 
 class ServerEnds:
@@ -38,6 +42,8 @@ class ServerEnds:
         self._topic = topic
         self._news = Signal()
         self._subscribers: list[Subscriber] = []
+        self._look_at = self._rest_until = 0.0
+        """When to read though there is no news, and not to read though there is."""
         self._told: datetime | None = None
         """Until when unknown ends were told of."""
 
@@ -57,14 +63,17 @@ class ServerEnds:
         """Reads those behind a position; waits for one if there is none yet. Each span of unknown ends comes once."""
         until = time.monotonic() + seconds
         while True:
+            await self._news.wait(min(until, self._look_at) - time.monotonic())
+            await sleep(max(0.0, min(until, self._rest_until) - time.monotonic()))
             self._news.clear()
+            self._look_at = 0.0  # at once, after an error
             page = await self._host.runner.run(self._topic.ends(position, MOST_AT_ONCE))
-            found = [one for one in page.found if self._is_news(one)]
-            position, left = page.position, until - time.monotonic()
-            if found or (left <= 0 and page.again_in_s != 0):
+            found, now, again = [one for one in page.found if self._is_news(one)], time.monotonic(), page.again_in_s
+            self._look_at = now + (LOOK_EVERY_S if again is None else again)
+            self._rest_until = now if again == 0 else now + REST_S
+            if found or (until <= now and again != 0):
                 return page._replace(found=found)
-            if page.again_in_s != 0:
-                await self._news.wait(min(left, page.again_in_s or LOOK_EVERY_S))
+            position = page.position
 
     def _is_news(self, one: End[Any] | UnknownEnds) -> bool:
         if isinstance(one, End):
