@@ -221,6 +221,18 @@ def test_ends_are_streamed_each_once_also_after_a_reconnect(running_service: Run
     until(lambda: running_service.app.held_requests == 0)
 
 
+def test_a_client_that_is_cut_off_before_the_first_end_misses_none(running_service: RunningService, real: Api) -> None:
+    path = "/v1/topics/orders/ends"
+    real.http.patch("/v1/topics/orders/settings", json={"keep_finished": "1h"}).raise_for_status()
+    with real.http.stream("GET", path) as answer:
+        id = next(line for line in answer.iter_lines() if line.startswith("id: ")).removeprefix("id: ")
+    end_jobs(real, "a")
+    with real.http.stream("GET", path, headers={"last-event-id": id}) as answer:
+        [(_, kind, end)] = ends_of(answer, 1)
+    assert (kind, end["job"]["id"]) == ("finished", "a")
+    until(lambda: running_service.app.held_requests == 0)
+
+
 def test_an_end_is_one_event_whatever_its_producer_and_its_consumer_wrote(real: Api) -> None:
     """A line feed in a body, a step or a result would end the event there, and the rest be lost."""
     at, media = "/v1/topics/orders", {"content-type": "application/json"}

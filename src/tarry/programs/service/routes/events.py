@@ -195,7 +195,9 @@ class EndsStream:
         yield b"retry: 1000\n\n"
         found = self._first
         while True:
-            if found is not None:
+            if found is None:  # with this id the client comes back to this moment, also if no end has come yet
+                yield b"id: %s\n: still here\n\n" % (self._ends.position or "").encode()
+            else:
                 id = found.id if isinstance(found, End) else None
                 yield event(*answers.shown_end(found), id=id)
             try:
@@ -203,8 +205,6 @@ class EndsStream:
             except TarryError as fault:
                 yield event("problem", problem_of(fault)[0])
                 return  # a client comes back with the last id
-            if found is None:  # with its id the client comes back to this moment, not to the last end
-                yield b"id: %s\n: still here\n\n" % (self._ends.position or "").encode()
 
 
 def event(kind: str, data: msgspec.Struct, *, id: str | None = None) -> bytes:
