@@ -127,6 +127,26 @@ def test_a_step_that_ran_in_vain_is_not_repeated(imaginary: TestClient, clock: C
     assert (dead.reason or "").startswith("StepNotKept: Step 'charge' of job a has run, and its result is no JSON")
 
 
+def test_a_step_is_kept_that_was_done_when_its_task_was_cancelled(imaginary: TestClient, clock: Clock) -> None:
+    """Promise: A kept step is not done again."""
+    topic, shop = imaginary.topic("n"), Shop()
+    topic.add("tea", id="7")
+
+    async def fail() -> None:
+        raise ConnectionError("no mail server")
+
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for n in range(3):
+                group.create_task(job.step(f"charge {n}", shop.does(f"charge {n}", n)))
+            if job.attempt == 1:
+                group.create_task(fail())
+        shop.done.append(f"{job.attempt}: {list(job.steps.values())}")
+
+    run(imaginary, clock, lambda worker: worker.on("n")(handle))
+    assert shop.done == ["charge 0", "charge 1", "charge 2", "2: [0, 1, 2]"]
+
+
 def test_of_a_batch_only_the_job_is_set_aside_whose_step_ran_in_vain(imaginary: TestClient, clock: Clock) -> None:
     topic, shop = imaginary.topic("n"), Shop()
     topic.add_many([tarry.NewJob("tea", id=id) for id in "ab"])

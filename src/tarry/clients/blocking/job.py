@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar
 
-from tarry.clients.blocking.concurrency import called
+from tarry.clients.blocking.concurrency import called, shield
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
 from tarry.values.other_words import HidesOtherWords, OtherWord, hide_others, refuse_other_with, refuse_others
@@ -111,6 +111,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
                 kept = steps.find_step(self, name, function)  # another thread may have kept it meanwhile
                 if kept is None:
                     result = steps.encode_step(self, name, called(function))
-                    kept = self._topic.engine.run(self._topic.verbs.keep_step(self, name, result))
+                    operation = self._topic.verbs.keep_step(self, name, result)
+                    kept = shield(self._topic.engine.run(operation))  # it was done, also if this task is cancelled now
                     self.kept_steps[name] = kept
         return steps.decode_step(self, name, kept, type)
