@@ -117,7 +117,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
                 kept = steps.find_step(self, name, function)  # another thread may have kept it meanwhile
                 if kept is None:
                     result = steps.encode_step(self, name, await called(function))
-                    operation = self._topic.verbs.keep_step(self, name, result)
-                    kept = await shield(self._topic.engine.run(operation))  # it was done, also if this task is cancelled now
+                    # it was done, so it is kept also if this task is cancelled now
+                    kept = await shield(self._topic.engine.run(self._topic.verbs.keep_step(self, name, result)))
                     self.kept_steps[name] = kept
         return steps.decode_step(self, name, kept, type)
