@@ -108,6 +108,17 @@ async def test_what_is_no_longer_kept_is_said(adapter: Adapter, topic: Any, cloc
     assert (await read(adapter, topic, seen[1].id))[0] == []
 
 
+async def test_a_gap_begins_where_the_reader_is(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Not at one that it has passed: the beginning of the keeping here."""
+    await topic.configure(keep_finished="1h")
+    clock.advance("1s")
+    reached = clock.now
+    _, position = await read(adapter, topic, None)
+    clock.advance("2h")
+    [gap], _ = await read(adapter, topic, position)
+    assert (gap.since, gap.until) == (reached, clock.now - timedelta(hours=1, microseconds=-1))
+
+
 @pytest.mark.parametrize("how", ["purge", "purge all", "expire", "replace", "again", "pop by id", "off and on"])
 async def test_each_way_to_lose_an_end_is_said(adapter: Adapter, topic: Any, clock: Clock, how: str) -> None:
     await topic.configure(keep_finished="1h")

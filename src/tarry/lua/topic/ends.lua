@@ -105,8 +105,10 @@ local since, to = 0, 0
 local gone, gone_id, gone_since = read_unkept(set[4])
 if at > now then
   since, to = now, at  -- the clock was set back: what ends until then is behind the reader
-elseif precedes(at, job, run, gone, gone_id, 0) or over >= at then
+elseif precedes(at, job, run, gone, gone_id, 0) then
   since, to = math.min(at, gone_since), math.max(gone, over + 1)
+elseif over >= at then
+  since, to = at, over + 1
 end
 if precedes(bound_at, bound_id, bound_run, at, job, run) then bound_at, bound_id, bound_run = at, job, run end
 return {now, bound_at, bound_id, bound_run, (bound_at < now and at <= now) and 1 or 0, since, to, unpack(rows)}
