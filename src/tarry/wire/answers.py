@@ -32,7 +32,7 @@ WERE_MANY: Schema[list[State | None]] = field_schema(
     "WereMany", "was", list[State | None], "The states that the jobs were in, ``null`` for unknown ids."
 )
 STEP: Schema[Raw] = field_schema(
-    "Step", "result", Raw, "What the step has kept: of a name that had a result, that one."
+    "KeptStep", "result", Raw, "What the step has kept: of a name that had a result, that one."
 )
 COUNT: Schema[int] = field_schema("Count", "count", int, "How many.")
 
