@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
@@ -49,13 +49,15 @@ def add_job(
     items = (key, mark + options.due_time, head + raw)
 
     leases, keys = context.leases, context.keys
-    lease, ends = leases.known.get(keys.due, NOTHING_KNOWN)
+    lease, ends = leases.known[keys.due] if keys.due in leases.known else NOTHING_KNOWN
     if leases.seconds() >= ends:
         lease = NO_LEASE
     script = ADD_ONCE if options.is_once else ADD
     is_plain = mark in PLAIN_MARKS and not options.contents.priority
     large, small = scripts_for(keys, script, is_plain, options.is_later, lease)
-    return ScriptCall(script, large, (EACH, lease, FIRST_TIME), _decoder(context, keys, key), items, 1, small=small)
+    return ScriptCall(
+        script, large, (EACH, lease, FIRST_TIME), partial(_decode, context, keys, key), items, 1, small=small
+    )
 
 
 @lru_cache(4096)
@@ -69,18 +71,14 @@ def scripts_for(
     return script.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
 
 
-def _decoder(context: TopicContext[Any], keys: TopicKeys, id: bytes) -> Callable[[Reply], Added]:
-    """Makes the function that reads the answer to one add, and learns from it whether the topic has limits for producers."""
-
-    def decode(reply: Reply) -> Added:
-        if type(reply) is not int:
-            context.leases.learn(keys, reply[0])
-            return _added_of(id.decode(), context.name, abs(reply[0]), reply[1])
-        if reply > 0:  # of a small script
-            return Added(id.decode(), True, "delayed", as_datetime(reply))
-        return Added(id.decode(), True, "ready", as_datetime(-reply))
-
-    return decode
+def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply) -> Added:
+    """Reads the answer to one add, and learns from it whether the topic has limits for producers."""
+    if type(reply) is not int:
+        context.leases.learn(keys, reply[0])
+        return _added_of(id.decode(), context.name, abs(reply[0]), reply[1])
+    if reply > 0:  # of a small script
+        return Added(id.decode(), True, "delayed", as_datetime(reply))
+    return Added(id.decode(), True, "ready", as_datetime(-reply))
 
 
 def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: EncodedOptions | None) -> None:
@@ -91,7 +89,7 @@ def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: Enco
         context.keys, call.script, is_plain, options is not None and options.is_later, lease
     )
     call.args = EACH, lease, FIRST_TIME
-    call.decode = _decoder(context, context.keys, call.items[0])
+    call.decode = partial(_decode, context, context.keys, call.items[0])
 
 
 def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
