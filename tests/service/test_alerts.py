@@ -39,6 +39,7 @@ CALM = {
     f"tarry_died_total{{{TOPIC}}}": counter(0),
     f"tarry_timed_out_total{{{TOPIC}}}": counter(0),
     f"tarry_lost_total{{{TOPIC}}}": counter(0),
+    f"tarry_finished_lost_total{{{TOPIC}}}": counter(0),
     f"tarry_not_added_total{{{TOPIC}}}": counter(0),
     f"tarry_held_total{{{TOPIC}}}": counter(0),
     f'tarry_lateness_seconds_bucket{{{TOPIC}, le="0.004"}}': counter(60),
@@ -76,6 +77,14 @@ CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
     "all workers are busy": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="reserved"}}': gauge(4)}),
     "no workers, on purpose": ({"TarryPausedForLong"}, {**NO_WORKERS, f"tarry_paused{{{TOPIC}}}": gauge(1)}),
     "records are missing": ({"TarryRecordsLost"}, {f"tarry_lost_total{{{TOPIC}}}": counter(1)}),
+    "records of finished jobs are missing": (
+        {"TarryRecordsLost"},
+        {f"tarry_finished_lost_total{{{TOPIC}}}": counter(1)},
+    ),
+    "an older service misses records": (
+        {"TarryRecordsLost"},
+        {f"tarry_lost_total{{{TOPIC}}}": counter(1), f"tarry_finished_lost_total{{{TOPIC}}}": None},
+    ),
     "very many jobs": ({"TarryBacklogGrows"}, {f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(1_500_000)}),
     "two services export the same": (
         set(),
