@@ -70,7 +70,7 @@ def test_refused_receipts_and_late_jobs_are_in_the_totals(http: httpx.Client, to
         topic.touch(job, ttr="1m")
     page = words(http.get("/topic?topic=orders"))
     assert "died 1 too late 1 kicked 0" in page
-    assert "refused 1 time to run" in page
+    assert "refused 1 not added 0 held 0 time to run" in page
 
 
 def test_dead_jobs_are_grouped_by_reason_over_all_partitions(http: httpx.Client, topic: tarry.Topic[int]) -> None:
