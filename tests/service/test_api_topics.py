@@ -106,7 +106,7 @@ def test_a_full_topic_answers_429(api: Api) -> None:
     assert "orders is full" in problem["detail"]
     add(api)
     assert api("POST", JOBS, {"body": 1}).status_code == 429
-    stats = api.get("/v1/topics/orders")
+    stats = api.get("/v1/topics/orders/stats")
     assert (stats["full"], stats["not_added"], stats["ready"]) == (True, 3, 2)
     assert api.refused("PATCH", "/v1/topics/orders/settings", {"max_pending": 0}) == (400, "bad_input")
 

@@ -129,6 +129,9 @@ def test_every_request_that_is_held_ends_when_its_token_is_revoked(held: Held) -
         if {"topic", "id"} <= {*route.path_names}:
             named = route.example.path
             held.client.topic(named.get("topic", "orders")).add(1, id=named.get("id", "orders"), delay="1h")
+        if route.path.endswith("/ends"):
+            settings = f"{held.running.url}/v1/topics/orders/settings"
+            httpx.patch(settings, json={"keep_finished": "1d"}, headers=token.headers).raise_for_status()
         answered = held.send(route, token)
         until(lambda answered=answered: answered.done() or held.count)
         if not answered.done():
