@@ -49,8 +49,8 @@ class Leases:
             self.known[keys.due] = b"%d" % second, self.seconds() + 1 - us / SECOND
 
     def forget(self, keys: TopicKeys) -> None:
-        """The next add of the topic asks."""
-        self.known.pop(keys.due, None)
+        """The next add of the topic asks. Nothing is ever taken out: another thread may be between a look and its reading."""
+        self.known[keys.due] = NOTHING_KNOWN
 
 
 @dataclass(frozen=True, slots=True)
