@@ -49,7 +49,7 @@ def add_job(
     items = (key, mark + options.due_time, head + raw)
 
     leases, keys = context.leases, context.keys
-    lease, ends = leases.known[keys.due] if keys.due in leases.known else NOTHING_KNOWN
+    lease, ends = leases.known[keys.due] if keys.due in leases.known else NOTHING_KNOWN  # noqa: SIM401  # get is a call
     if leases.seconds() >= ends:
         lease = NO_LEASE
     script = ADD_ONCE if options.is_once else ADD
