@@ -27,7 +27,8 @@ ROWS = routes_of(ALL_DIALECTS.mounts("default"))
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 LONG = {"delay_queue_pop"}
 """Waits for three minutes where nothing is said."""
-STREAMS = {"events_of_topic", "events_of_all"}
+STREAMS = {"events_of_topic", "events_of_all", "events_ends_of_topic"}
+"""Without an end: a topic that keeps jobs streams for ever. Refusals of ``since``: tests/service/test_events.py."""
 
 
 def test_the_document_is_openapi_3_1_and_has_every_route() -> None:
