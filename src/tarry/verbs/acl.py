@@ -127,13 +127,14 @@ def _channels(role: Role, namespace: str, objects: str) -> list[str]:
     if role == "producer":
         return [topics]
     holders = keys.holder_channel(namespace, _ANY.encode()).decode()
+    finished = keys.finished_channel(keys.topic_keys(namespace, "t")).decode().replace("/t}", f"/{_ANY}}}")
     if role == "consumer":
-        return [topics, holders]
+        return [topics, holders, finished]
     lock = keys.lock_keys(namespace, "t")
     map_hints = keys.own_map_keys(namespace, "t").hints
     of_names = (keys.guarded_keys(namespace, "t").channel, lock.channel, keys.holders_channel(lock), map_hints)
     own = [channel.decode().replace("/t}", f"/{_ANY}}}") for channel in of_names]
-    return [topics, holders, *own, *_shared_channels(objects)]
+    return [topics, holders, finished, *own, *_shared_channels(objects)]
 
 
 def _shared_channels(objects: str) -> list[str]:
