@@ -117,16 +117,17 @@ def log_lost(jobs: Sequence[BaseJob[Any]]) -> None:
 
 def log_cancelled(jobs: Sequence[BaseJob[Any]], target: Target) -> None:
     """``target``: of the first one."""
+    is_one = len(jobs) == 1
     if target.batching is not None:
-        what = "the rest of its batch goes on, job.lost is true"
+        what = f"the rest of {'its' if is_one else 'their'} batch goes on, job.lost is true"
     elif target.is_async:
-        what = "its handler is cancelled"
+        what = "its handler is cancelled" if is_one else "their handlers are cancelled"
     elif target.process is not None:
-        what = "its process is killed"
+        what = "its process is killed" if is_one else "their processes are killed"
     else:
-        what = "its thread cannot be stopped, job.lost is true"
+        what = f"{'its thread' if is_one else 'their threads'} cannot be stopped, job.lost is true"
     logger.info(
-        "■ %s %s cancelled: %s", _said_of(jobs), "was" if len(jobs) == 1 else "were", what,
+        "■ %s %s cancelled: %s", _said_of(jobs), "was" if is_one else "were", what,
         extra=fields_of_jobs(jobs, cancelled=True, handler=target.name),
     )  # fmt: skip
 

@@ -38,7 +38,7 @@ Job = BaseJob[Any]
 T = TypeVar("T")
 
 
-class Decision(NamedTuple):
+class Settlement(NamedTuple):
     """The decision about a failed attempt, and its cause. ``max_attempts`` is the handler's, if that counts."""
 
     verdict: Verdict
@@ -231,13 +231,13 @@ class Settler:
         return await self.apply(job, decide(target.retry, job, fault, random.random(), limit), fault, limit)
 
     async def _settle_many(self, errors: Mapping[Job, BaseException], target: Target) -> None:
-        text_of, verdicts, settled = remembered_tracebacks(), dict[Job, Decision](), list[Job]()
+        text_of, verdicts, settled = remembered_tracebacks(), dict[Job, Settlement](), list[Job]()
         for job, fault in errors.items():
             if job.settled:
                 settled.append(job)
                 continue
             limit = _handlers_limit(job, target)
-            verdicts[job] = Decision(decide(target.retry, job, fault, random.random(), limit, text_of), fault, limit)
+            verdicts[job] = Settlement(decide(target.retry, job, fault, random.random(), limit, text_of), fault, limit)
         if settled:
             self.tally.done += len(settled)
             log_lines.log_raised_after_settling(settled, errors[settled[0]])
@@ -245,7 +245,7 @@ class Settler:
         others = {job: decision for job, decision in verdicts.items() if job not in pausing}
         await asyncio.gather(*[self._apply_many(some) for some in (pausing, others) if some])
 
-    async def _apply_many(self, decisions: Mapping[Job, Decision]) -> None:
+    async def _apply_many(self, decisions: Mapping[Job, Settlement]) -> None:
         """Pauses the topic, if that is their verdict, and settles the jobs."""
         dead: dict[Job, bool] = {}
         try:
@@ -269,7 +269,7 @@ class Settler:
         self, job: Job, verdict: Verdict, fault: BaseException, max_attempts: int | UnsetType | None = UNSET
     ) -> bool:
         """Releases the job or sets it aside; ``max_attempts`` is its handler's, if that counts. Returns whether it is dead."""
-        decision = Decision(verdict, fault, max_attempts)
+        decision = Settlement(verdict, fault, max_attempts)
         try:
             dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, decision)))
         except TarryError as error:
@@ -281,7 +281,7 @@ class Settler:
         if job.settled:
             return self._raised_after_settling(job, fault)
         limit, fault = _handlers_limit(job, target), meant(fault)
-        decision = Decision(decide(target.retry, job, fault, random.random(), limit), fault, limit)
+        decision = Settlement(decide(target.retry, job, fault, random.random(), limit), fault, limit)
         if decision.verdict.pause_us:
             self._call_in_loop(self.on_pausing)
         try:
@@ -312,17 +312,17 @@ class Settler:
         if self.failed_blocking(job, target, fault):
             raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _operation(self, job: Job, decision: Decision) -> ScriptCall[bool] | Flow[bool]:
+    def _operation(self, job: Job, decision: Settlement) -> ScriptCall[bool] | Flow[bool]:
         if decision.verdict.pause_us:
             return self._pause_first({job: decision}, {})
         return server_verbs(self.topic).fail(*decision.failure(job))
 
-    def _operation_of_many(self, decisions: Mapping[Job, Decision], dead: dict[Job, bool]) -> Flow[object]:
+    def _operation_of_many(self, decisions: Mapping[Job, Settlement], dead: dict[Job, bool]) -> Flow[object]:
         if any(decision.verdict.pause_us for decision in decisions.values()):
             return self._pause_first(decisions, dead)
         return server_verbs(self.topic).fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
 
-    def _pause_first(self, decisions: Mapping[Job, Decision], dead: dict[Job, bool]) -> Flow[bool]:
+    def _pause_first(self, decisions: Mapping[Job, Settlement], dead: dict[Job, bool]) -> Flow[bool]:
         """Pauses the topic, and then puts the jobs back: nobody gets one between the two."""
         verbs = server_verbs(self.topic)
         longest = max((decision.verdict for decision in decisions.values()), key=attrgetter("pause_us"))
@@ -333,7 +333,7 @@ class Settler:
         yield from verbs.fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
         return False
 
-    def _note_verdicts(self, decisions: Mapping[Job, Decision], dead: Mapping[Job, bool]) -> bool:
+    def _note_verdicts(self, decisions: Mapping[Job, Settlement], dead: Mapping[Job, bool]) -> bool:
         """Notes and logs what became of jobs. Returns whether the last one is dead."""
         is_dead = False
         by_line: dict[Any, dict[Job, Verdict]] = {}
