@@ -103,12 +103,14 @@ class Environment:
         self.said: Said = defaultdict(set)
         self._options = {"namespace": name, **options}
         self._opened: list[Any] = []
+        self.is_http = False
         self.client = self.another()
 
     def through(self, client: Any) -> None:
         """From now on by another way: that of a service."""
         self._opened.append(client)
         self.client = AnswerProxy(client, self.said)
+        self.is_http = True
 
     def another(self, url: str | None = None, **options: Any) -> Any:
         """One more client."""

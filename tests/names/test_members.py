@@ -13,7 +13,7 @@ MEMBERS: dict[type, str] = {
     tarry.Worker: f"{DECORATORS} around include stamp async_client client close keep_moving run run_until_idle stop using",
     tarry.Task: "add add_async body cancel cancel_async get get_async new_job options reschedule reschedule_async result result_async "
     "topic_name",
-    tarry.types.BaseJob: f"{STORED} attempt due lateness lost receipt steps ttr",
+    tarry.types.BaseJob: f"{STORED} attempt due lateness lost receipt step steps ttr",
     tarry.Job: f"{STORED} attempt due lateness lost receipt steps ttr bury finish release step touch",
     tarry.AsyncJob: f"{STORED} attempt due lateness lost receipt steps ttr bury finish release step touch",
     tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts failure finished first_failure holder kept_until "
