@@ -54,7 +54,8 @@ def add_job(
         lease = NO_LEASE
     script = ADD_ONCE if options.is_once else ADD
     is_plain = mark in PLAIN_MARKS and not options.contents.priority
-    large, small = scripts_for(keys, script, is_plain, options.is_later, lease)
+    large, alone = scripts_for(keys, script, is_plain, options.is_later)
+    small = None if alone is None or lease == NO_LEASE else (*alone, lease)
     return ScriptCall(
         script, large, (EACH, lease, FIRST_TIME), partial(_decode, context, keys, key), items, 1, small=small
     )
@@ -62,13 +63,13 @@ def add_job(
 
 @lru_cache(4096)
 def scripts_for(
-    keys: TopicKeys, script: Script, is_plain: bool, is_later: bool, lease: bytes
-) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...], bytes] | None]:
-    """The keys of ``script``, and the small script with its keys and the lease that adds such a job when it is alone. ``is_plain``: it is
+    keys: TopicKeys, script: Script, is_plain: bool, is_later: bool
+) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
+    """The keys of ``script``, and the small script with its keys that adds such a job when it is alone, with a lease. ``is_plain``: it is
     new, without a priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
     answer 0 choose the large one afterwards."""
-    small = (ADD_LATER if is_later else ADD_SOON) if is_plain and lease != NO_LEASE else None
-    return script.keys_for(keys), None if small is None else (small, small.keys_for(keys), lease)
+    small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
+    return script.keys_for(keys), None if small is None else (small, small.keys_for(keys))
 
 
 def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply) -> Added:
@@ -85,9 +86,9 @@ def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: Enco
     """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
     lease = context.leases.of(context.keys)
     is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.contents.priority == 0
-    call.keys, call.small = scripts_for(
-        context.keys, call.script, is_plain, options is not None and options.is_later, lease
-    )
+    is_later = options is not None and options.is_later
+    call.keys, alone = scripts_for(context.keys, call.script, is_plain, is_later)
+    call.small = None if alone is None or lease == NO_LEASE else (*alone, lease)
     call.args = EACH, lease, FIRST_TIME
     call.decode = partial(_decode, context, context.keys, call.items[0])
 
