@@ -10,6 +10,8 @@ import pytest
 from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.verbs.jobs.add import add_job
+from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.settle import FINISH, encode_result
 
 
@@ -191,6 +193,22 @@ def test_a_finished_job_is_found_once_and_adds_nothing(own_server: Callable[...,
         added = topic.add_many([NewJob("tea", id=f"{n}") for n in range(4)], if_exists="once")
         assert [one.state for one in added] == ["finished", "finished", "ready", "ready"]
         assert (topic.stats().added, topic.stats().finished_lost) == (4, 0)
+
+
+def test_an_add_once_whose_answer_was_lost_is_answered_again(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server()
+    with TestClient(running.url, Clock()) as client:
+        topic = client.topic("t")
+        topic.configure(keep_finished="1d")
+        call = add_job(topic.verbs.context, "tea", JobOptions(if_exists="once").encode(), "7")
+        first = client.engine.run(call)
+        topic.finish(topic.pop())
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        assert client.engine.run(call.as_replay()) == first
+        assert topic.pop() is None
+        running.ask("CONFIG", "SET", "maxmemory", "0")
+        assert client.engine.run(call.as_replay()).is_new
+        assert topic.stats().repeated == 1, "counted where that can be written"
 
 
 @pytest.mark.parametrize("result", [None, "room"])

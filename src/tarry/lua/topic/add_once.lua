@@ -30,5 +30,5 @@ for i, ends in pairs(keeps and ended or {}) do
   end
   answers[index + 2] = answer
 end
-count('repeated', again)
+if again > 0 then redis.pcall('HINCRBY', meta, 'n:repeated', again) end  -- perhaps the first write: with a full memory nothing is counted
 return answers
