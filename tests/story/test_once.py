@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from story.adapters import Adapter
 from story.test_add import now
+from story.test_ends import read
 from tarry import BadInput, NewJob
 from tarry.clients.testing import Clock
 from tarry.errors import NotKept
@@ -78,7 +81,7 @@ async def test_a_topic_that_keeps_none_by_itself_refuses_with_the_line_to_write(
     for id in ("7", "8", "9"):
         with pytest.raises(NotKept, match=r"topic\('测试'\)\.configure\(keep_finished=\"1d\"\)") as refused:
             await once(topic, id)
-        assert "tarry configure 测试 --keep-finished 1d" in str(refused.value)
+        assert "`tarry configure '测试' --keep-finished 1d`" in str(refused.value)
         assert "what a job, a task or a handler says of its own jobs does not count" in str(refused.value)
     with pytest.raises(NotKept, match="keeps none by its own setting"):
         await topic.add_many([NewJob("tea", id="9"), NewJob("tea", id="8")], if_exists="once")
@@ -86,6 +89,16 @@ async def test_a_topic_that_keeps_none_by_itself_refuses_with_the_line_to_write(
     assert (after.added, after.ready, after.finished_kept) == (before.added, 1, 1)
     await topic.configure(keep_finished="1s")
     assert await once(topic) == (False, "finished"), "kept by its handler, which counts now"
+
+
+@pytest.mark.parametrize("name", ["tea", "cup of tea", "ada's; $(tea)"])
+async def test_the_line_to_write_can_be_run_with_any_name(adapter: Adapter, name: str) -> None:
+    topic = adapter.topic(name)
+    for call in (once(topic), read(adapter, topic, None)):
+        with pytest.raises(NotKept) as refused:
+            await call
+        [line] = re.findall("tarry configure .* 1d", str(refused.value))
+        assert shlex.split(line) == ["tarry", "configure", name, "--keep-finished", "1d"]
 
 
 async def test_a_handlers_keep_is_how_long_its_jobs_count(adapter: Adapter, topic: Any, clock: Clock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
+from shlex import quote
 from typing import Any, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
@@ -103,7 +104,7 @@ def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
     if answer == b"unkept":
         raise NotKept(
             f'if_exists: "once" also finds a job that is finished, and {topic} keeps none by its own setting. Write '
-            f'topic({topic!r}).configure(keep_finished="1d"), or `tarry configure {topic} --keep-finished 1d`; '
+            f'topic({topic!r}).configure(keep_finished="1d"), or `tarry configure {quote(topic)} --keep-finished 1d`; '
             "what a job, a task or a handler says of its own jobs does not count.",
             topic=topic,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any, TypeVar
 
 from tarry.core.flows import gather
@@ -35,7 +36,7 @@ def read_ends(contexts: Sequence[TopicContext[T]], position: Position, limit: in
         name = contexts[0].name
         raise NotKept(
             f"{name} keeps no finished jobs, so nobody knows how its jobs end. Keep them for as long as a reader may be away: "
-            f'topic.configure(keep_finished="1d"), or tarry configure {name} --keep-finished 1d.',
+            f'topic.configure(keep_finished="1d"), or tarry configure {quote(name)} --keep-finished 1d.',
             topic=name,
         )
     known_to = min(Position(*reply[1:4]) for reply in replies)
