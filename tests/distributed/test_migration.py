@@ -184,6 +184,19 @@ def test_a_job_whose_id_exists_at_the_target_stays(two: Any) -> None:
     assert new.topic("orders").get("1").body == "theirs"
 
 
+def test_finished_jobs_stay_and_once_does_not_see_them_elsewhere(two: Any) -> None:
+    old, _ = two
+    here, there = (client.topic("orders") for client in two)
+    here.configure(keep_finished="1d")
+    here.add("tea", id="finished", if_exists="once")
+    here.pop().finish()
+    here.add("tea", id="waits", if_exists="once")
+    assert old.migrate("orders", there) == tarry.Migrated(1, settings=("keep_finished",))
+    assert (here.get("finished").state, there.get("finished")) == ("finished", None)
+    added = there.add_many([tarry.NewJob("tea", id=id) for id in ("finished", "waits")], if_exists="once")
+    assert [one.is_new for one in added] == [True, False]
+
+
 def test_a_topic_does_not_migrate_into_itself_under_any_url(two: Any, clock: Clock) -> None:
     old, _ = two
     old.topic("orders").add("tea", id="1", delay="1h")

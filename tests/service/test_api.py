@@ -435,6 +435,16 @@ def test_once_a_key_lasts_as_long_as_the_end_of_its_job_is_kept(
     assert added("k")[1]["is_new"], "its end is not kept any more"
 
 
+@pytest.mark.parametrize("if_exists", ["keep", "once"])
+def test_another_request_with_a_key_is_answered_as_its_option_says(api: Api, if_exists: str) -> None:
+    api("PATCH", "/v1/topics/orders/settings", {"keep_finished": "1h"})
+    headers = {"idempotency-key": "k"}
+    first = api("POST", JOBS, {"body": "tea", "if_exists": if_exists}, headers=headers).json()
+    other = api("POST", JOBS, {"body": "coffee", "if_exists": if_exists}, headers=headers)
+    assert (other.status_code, other.json()["id"], other.json()["is_new"]) == (200, first["id"], False)
+    assert [job["body"] for job in api.get(JOBS)["jobs"]] == ["tea"]
+
+
 def test_without_a_key_and_an_id_nothing_is_added_once(api: Api) -> None:
     api("PATCH", "/v1/topics/orders/settings", {"keep_finished": "1h"})
     for path, said in ((JOBS, {"body": 1}), (f"{MANY}/add", {"jobs": [{"body": 1}]})):

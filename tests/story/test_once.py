@@ -71,6 +71,20 @@ async def test_a_dead_job_counts_and_a_deleted_one_does_not(adapter: Adapter, to
     await topic.finish(await topic.pop())
     assert await topic.purge("finished") == 1
     assert await once(topic) == (True, "ready"), "its end was purged"
+    await topic.finish(await topic.pop())
+    await topic.add("tea", id="7")
+    await topic.delete("7")
+    assert await once(topic) == (False, "finished"), "the end of the job before counts"
+
+
+async def test_a_dead_job_counts_until_a_pop_removes_it(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(keep_finished="1d", keep_dead="1h")
+    await once(topic)
+    await topic.bury(await topic.pop())
+    clock.advance("2h")
+    assert await once(topic) == (False, "dead")
+    assert await topic.pop() is None
+    assert await once(topic) == (True, "ready")
 
 
 async def test_a_topic_that_keeps_none_by_itself_refuses_with_the_line_to_write(adapter: Adapter, topic: Any) -> None:
@@ -152,6 +166,21 @@ async def test_an_add_whose_answer_was_lost_is_answered_again_after_the_end(
     assert (other.is_new, other.state) == (False, "finished")
     stats = await topic.stats()
     assert (stats.added, stats.repeated) == (1, 1)
+
+
+@pytest.mark.parametrize("if_exists", ["update", "error"])
+async def test_of_a_job_that_is_another_by_now_the_id_counts(adapter: Adapter, topic: Any, if_exists: str) -> None:
+    """The record says whose add it was; it is that of an update by now, or of a job that was added later."""
+    await topic.configure(keep_finished="1h")
+    call = add.add_job(topic.verbs.context, "tea", ONCE, "7")
+    assert (await adapter.run(call)).is_new
+    if if_exists == "error":
+        await topic.finish(await topic.pop())
+    await topic.add("coffee", id="7", if_exists=if_exists)
+    await topic.finish(await topic.pop())
+    again = await adapter.run(call.as_replay())
+    assert (again.is_new, again.state) == (False, "finished")
+    assert await topic.pop() is None
 
 
 async def test_of_a_body_that_is_not_kept_the_id_counts(adapter: Adapter, topic: Any) -> None:

@@ -185,8 +185,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
 
         Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
         refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
-        under load. Let producers add to the new topic first; reserved jobs stay until they are settled. ``limit``: about so
-        many jobs, the rest by another call. ``progress`` is
+        under load. Let producers add to the new topic first; reserved jobs stay until they are settled, and finished jobs for as long as
+        they are kept. ``limit``: about so many jobs, the rest by another call. ``progress`` is
         called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
         cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
         that topic is gone for good.
