@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
-import tree  # noqa: E402  # it lies beside this file, where Sphinx does not look
+import figures  # noqa: E402  # they lie beside this file, where Sphinx does not look
+import tree  # noqa: E402
 
 MENU = {
     "Learn": ["docs/tutorial/first-job", "docs/tutorial/deploy-a-worker"],
@@ -83,6 +84,11 @@ def add_lines(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = tree.with_picture(source[0], with_lines=True)
 
 
+def add_figures(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Fill in the numbers. One without a row or a constant ends the build."""
+    source[0] = figures.fill(source[0])
+
+
 def add_front_door(app: Sphinx, failed: Exception | None) -> None:
     """The site's own address leads to the first page."""
     if failed is None:
@@ -95,4 +101,6 @@ def setup(app: Sphinx) -> None:
     """Connect them."""
     app.connect("source-read", add_menu)
     app.connect("source-read", add_lines)
+    app.connect("source-read", add_figures)
+    app.add_config_value("numbers_on_pages", figures.values(), "env")  # all pages are read again when one changes
     app.connect("build-finished", add_front_door)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+import figures
 import interface
 import tarry
 import tree
@@ -208,7 +209,10 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-PARTS: dict[str, Callable[[str], str]] = {"explanation/architecture.md": tree.with_picture}
+PARTS: dict[str, Callable[[str], str]] = {
+    "../README.md": figures.with_speed,
+    "explanation/architecture.md": tree.with_picture,
+}
 """Pages by hand with a part that is made."""
 
 

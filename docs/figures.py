@@ -1,0 +1,185 @@
+"""The numbers on the pages: `{{burst.jobs_per_s}}` is measured, `{{default.ttr}}` and `{{limit.body}}` are constants of src.
+
+The site fills them in when it reads a page (conf.py), and so does everything else that shows a page: ``fill``. A name without a row of
+docs/benchmarks.json, or without a constant, is an error. A forge shows README.md as it is, so README has no references; its table of
+speed is made of them (``with_speed``, by docs/generate.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import statistics
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tarry.values.durations import SECOND, Duration, duration_us
+
+ROOT = Path(__file__).resolve().parent.parent
+READINGS = ROOT / "docs" / "benchmarks.json"
+REFERENCE = re.compile(r"\{\{([a-z_]+\.[a-z0-9_.]+)\}\}")
+BEGIN, END = "<!-- made by docs/figures.py: begin -->\n", "<!-- end -->\n"
+
+
+class Measured(NamedTuple):
+    """A reading of a row of the benchmarks: of tarry, of its yardstick, their ratio, or one of its details."""
+
+    row: str
+    measure: str
+    reading: str = "tarry"
+    unit: str = ""
+
+
+class Constant(NamedTuple):
+    """A value of src: its module, its name there (of a class, the default of a field), and what a number of it counts."""
+
+    module: str
+    name: str
+    unit: str = ""
+
+
+BURST = "20,000 jobs due at once, one worker process, "
+LATENESS = "p99 of lateness, 50 consumers, 50 jobs/s"
+MEMORY = "server memory a pending job, 100,000 of them"
+POP = "server time of a pop, "
+DRAIN = "100,000 elements with random due times"
+MEASURED: dict[str, Measured] = {
+    "add.jobs_per_s": Measured("add", "blocking add, one by one"),
+    "add.ratio": Measured("add", "blocking add, one by one", "ratio"),
+    "add_many.jobs_per_s": Measured("add_many", "add_many, 200-byte bodies"),
+    "add_many.ratio": Measured("add_many", "add_many, 200-byte bodies", "ratio"),
+    "add_tasks.jobs_per_s": Measured("add_tasks", "64 asyncio tasks adding one by one"),
+    "add_tasks.ratio": Measured("add_tasks", "64 asyncio tasks adding one by one", "ratio"),
+    "burst.jobs_per_s": Measured("burst", BURST + "as by default"),
+    "burst.threads_per_s": Measured("worker", BURST + "plain handler, 20 threads"),
+    "drain.per_s": Measured("queue_drain", DRAIN),
+    "drain.redisson_per_s": Measured("queue_drain", DRAIN, "yardstick"),
+    "http.add_per_s": Measured("service", "adds, one by one, 64 connections"),
+    "http.add_many_per_s": Measured("service", "adds, 1,000 a request"),
+    "http.pop_per_s": Measured("service", "pop and finish, one by one"),
+    "idle.calls_per_s": Measured("worker", "calls of an idle worker with a topic"),
+    "idle.calls_of_20_topics_per_s": Measured("worker", "calls of an idle worker with 20 topics"),
+    "lateness.p50": Measured("lateness", LATENESS, "p50", "ms"),
+    "lateness.p99": Measured("lateness", LATENESS, unit="ms"),
+    "lateness.timer_p50": Measured("lateness", LATENESS, "bare timer p50", "ms"),
+    "lateness.timer_p99": Measured("lateness", LATENESS, "yardstick", "ms"),
+    "memory.job": Measured("memory", MEMORY, unit="bytes"),
+    "memory.record": Measured("memory", MEMORY, "jobs", "bytes"),
+    "memory.index": Measured("memory", MEMORY, "due", "bytes"),
+    "partitions.ratio": Measured("cluster", "busiest of 3 masters, µs a job, lives in batches, 12 partitions", "ratio"),
+    "pop.of_1k": Measured("pop", POP + "1 k pending", unit="µs"),
+    "pop.of_300k": Measured("pop", POP + "300 k pending", unit="µs"),
+    "pop.ratio": Measured("pop", POP + "300 k pending", "ratio"),
+}
+CONSTANTS: dict[str, Constant] = {
+    "default.answer": Constant("connections.address", "ANSWER_TIMEOUT_S", "s"),
+    "default.concurrency": Constant("worker.registry", "CONCURRENCY"),
+    "default.grace": Constant("worker.worker", "GRACE", "s"),
+    "default.keep_dead": Constant("verbs.jobs.settings", "KEEP_US", "us"),
+    "default.max_attempts": Constant("verbs.jobs.precedence", "MAX_ATTEMPTS.default"),
+    "default.max_body": Constant("clients.config", "MAX_BODY", "bytes"),
+    "default.patience": Constant("core.patience", "Patience.bound", "s"),
+    "default.retry_first": Constant("worker.verdicts", "DEFAULT_BACK_OFF.first", "s"),
+    "default.retry_longest": Constant("worker.verdicts", "DEFAULT_BACK_OFF.longest", "s"),
+    "default.threads": Constant("worker.registry", "THREADS"),
+    "default.ttr": Constant("verbs.jobs.precedence", "TTR.default", "s"),
+    "default.worker_ttr": Constant("worker.worker", "TTR", "s"),
+}
+SPEED = """\
+| | |
+|---|---|
+| `add`, one by one; `add_many` | {{add.jobs_per_s}} jobs/s; {{add_many.jobs_per_s}} jobs/s |
+| a burst of 20,000 due at once, one worker process with its defaults | {{burst.jobs_per_s}} jobs/s popped, handled and finished |
+| lateness with 50 idle consumers | p50 {{lateness.p50}}, p99 {{lateness.p99}}; a bare timer of the same loop: p50 {{lateness.timer_p50}}, p99 {{lateness.timer_p99}} |
+| memory of a pending job with a 200-byte body | {{memory.job}} |
+| `pop` with a thousand, with 300,000 pending | {{pop.of_1k}}, {{pop.of_300k}} of the server's time |
+"""
+
+
+def fill(text: str) -> str:
+    """A page with its numbers. Raises LookupError for a name that has none."""
+    return REFERENCE.sub(lambda match: value(match[1]), text)
+
+
+@cache
+def value(name: str) -> str:
+    """What stands for a reference."""
+    if name in MEASURED:
+        return _measured(MEASURED[name])
+    if name in CONSTANTS:
+        return _constant(CONSTANTS[name])
+    raise LookupError(f"{{{{{name}}}}}: no such number. Name it in docs/figures.py, with its row or its constant.")
+
+
+def values() -> dict[str, str]:
+    """All of them, by name."""
+    return {name: value(name) for name in (*MEASURED, *CONSTANTS)}
+
+
+def with_speed(page: str) -> str:
+    """README with the table of the last run, where it has a place for it."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return before + begin + fill(SPEED) + end + after if end else page
+
+
+@cache
+def _rows() -> dict[tuple[str, str], dict[str, Any]]:
+    results = json.loads(READINGS.read_text("utf-8"))["results"]
+    return {(one["row"], one["measure"]): one for one in results}
+
+
+def _measured(of: Measured) -> str:
+    row = _rows().get((of.row, of.measure))
+    if row is None:
+        raise LookupError(
+            f"docs/benchmarks.json has no row {of.row!r} with {of.measure!r}: correct docs/figures.py, or measure it."
+        )
+    reading = row["details"].get(of.reading, row.get(of.reading))
+    if reading is None:
+        raise LookupError(f"docs/benchmarks.json has no {of.reading!r} in the row {of.row!r}, {of.measure!r}.")
+    number = _rounded(statistics.median(reading) if isinstance(reading, list) else reading)
+    return f"{number} {of.unit}".rstrip()
+
+
+def _rounded(number: float) -> str:
+    """Three digits."""
+    rounded = float(f"{number:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+
+
+def _constant(of: Constant) -> str:
+    first, _, rest = of.name.partition(".")
+    found = getattr(importlib.import_module(f"tarry.{of.module}"), first)
+    if rest:
+        found = attrgetter(rest)(found() if isinstance(found, type) else found)
+    return SHOWN[of.unit](found)
+
+
+def _duration(given: Duration) -> str:
+    seconds = duration_us(given) / SECOND
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if (seconds >= 2 * size and seconds % size == 0) or seconds == size == 3600:
+            return f"{seconds / size:,g} {unit}"
+    return f"{seconds:g} s"
+
+
+def _bytes(number: int) -> str:
+    for power, unit in ((20, "MiB"), (10, "KiB")):
+        if number >= 1 << power and number % (1 << power) == 0:
+            return f"{number >> power:,} {unit}"
+    return f"{number:,} bytes"
+
+
+SHOWN: dict[str, Callable[[Any], str]] = {
+    "": lambda number: f"{number:,}",
+    "s": _duration,
+    "us": lambda number: _duration(number / SECOND),
+    "ms": lambda number: _duration(number / 1_000),
+    "bytes": _bytes,
+}
+"""How a constant is written, by what it counts; a number of seconds may also be text or a timedelta."""
