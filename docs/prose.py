@@ -86,8 +86,12 @@ def found(text: str, words: list[Word]) -> Iterator[tuple[int, str, str]]:
 
 def page(path: Path) -> str:
     """A page without code, addresses and headings."""
-    text = LINK.sub("]", CODE.sub(blank, BLOCK.sub(blank, path.read_text(encoding="utf-8"))))
-    return re.sub(r"^#.*", "", text, flags=re.M)
+    return re.sub(r"^#.*", "", without_code(path.read_text(encoding="utf-8")), flags=re.M)
+
+
+def without_code(text: str) -> str:
+    """The text of a page without code and addresses."""
+    return LINK.sub("]", CODE.sub(blank, BLOCK.sub(blank, text)))
 
 
 @cache

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 import figures
+import generate
+import prose
 from doc_pages import PAGES, ROOT, name
+
+MADE = re.compile(
+    r"<!-- (?:(?:bench|chaos|pending|profile|scale): \w+|made by [\w/.]+: begin) -->.*?<!-- (?:\w+: )?end -->", re.S
+)
+"""Tables that are written from readings."""
+BY_HAND = re.compile(
+    r"""× | µs
+    | times \s (?:faster|slower|as \s (?:fast|slow))
+    | \d (?:\s (?:thousand|million))? (?:\s (?:adds|calls|jobs|messages|offers|pairs|pops|puts|tasks))? (?:\s (?:a|per) \s second|\s? /s\b)
+    | \bp(?:50|95|99)\b [^.|\n]{0,20} \d""",
+    re.X,
+)
+"""What a measured number looks like. Records of decisions have those of their day."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -41,3 +57,38 @@ def test_constants_are_written_as_people_write_them() -> None:
 def test_readme_is_shown_as_it_is() -> None:
     """A forge and an index of packages fill in nothing."""
     assert figures.REFERENCE.findall((ROOT / "README.md").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name)
+def test_no_measured_number_is_written_by_hand(page: Path) -> None:
+    """Write a reference to a row of the benchmarks, or no number; a formula stands in back quotes."""
+    text = page.read_text(encoding="utf-8")
+    if not text.startswith(generate.NOTE):
+        assert by_hand(text) == []
+
+
+def by_hand(text: str) -> list[str]:
+    return BY_HAND.findall(figures.REFERENCE.sub("", prose.without_code(MADE.sub("", text))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.96 × as many.",
+        "It is 3 times faster.",
+        "1.03 times as fast as that.",
+        "It moves 90,311 a second.",
+        "It makes 1.8 calls a second.",
+        "That is 57,000 jobs/s.",
+        "A pop takes 56 µs.",
+        "With a p99 of 2.57 ms.",
+        "p50 | p99 4 ms",
+    ],
+)
+def test_a_measured_number_by_hand_is_found(text: str) -> None:
+    assert by_hand(text) != []
+
+
+def test_references_formulas_and_made_tables_are_no_numbers_by_hand() -> None:
+    made = "<!-- bench: table -->\n| 73 µs |\n<!-- bench: end -->"
+    assert by_hand(f"{{{{burst.jobs_per_s}}}} jobs a second, `rate × t`.\n\n{made}\n") == []
