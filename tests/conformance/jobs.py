@@ -17,6 +17,7 @@ from story.test_adapters import (
     several_topics_are_one,
     the_topic_is_ruled,
 )
+from tarry.errors import NotKept
 from until import LONGEST_S
 
 
@@ -30,6 +31,7 @@ async def topics(world: Environment) -> None:
     await holders(world)
     await jobs_settle_themselves(world)
     await results(world)
+    await added_once(world, world.topic("once"))
     await priorities(world)
 
 
@@ -81,6 +83,30 @@ async def ends_of_jobs(topic: Any, job: Any) -> None:
     assert gap.until >= gap.since
     assert await (await topic.ends(since=ends.position, wait=0)).walk() == []
     await ends.close()
+
+
+async def added_once(world: Environment, topic: Any) -> None:
+    """By two clients, one of which looks for the partitions itself."""
+    again = world.another().topic("once")
+    jobs = [tarry.NewJob(number, id=f"{number}") for number in range(20)]
+    with pytest.raises(NotKept, match="keeps none by its own setting"):
+        await topic.add_many(jobs, if_exists="once")
+    await topic.configure(keep_finished="1d")
+    assert all(added.is_new for added in await topic.add_many(jobs, if_exists="once"))
+    assert {added.state for added in await again.add_many(jobs, if_exists="once")} == {"ready"}
+    left = {job.id for job in jobs}
+    while left:
+        taken = await topic.pop_many(20, wait=LONGEST_S)
+        await topic.finish_many(taken)
+        left -= {job.id for job in taken}
+    assert {added.state for added in await again.add_many(jobs, if_exists="once")} == {"finished"}
+    assert not (await again.add("tea", id="7", if_exists="once")).is_new
+    assert (await again.add("tea", id="tea", if_exists="once")).is_new
+    assert (await topic.stats()).added == 21
+    await topic.purge()
+    assert (await again.add("tea", id="7", if_exists="once")).is_new
+    await topic.purge()
+    assert (await topic.check()).ok
 
 
 async def jobs_settle_themselves(world: Environment) -> None:
@@ -136,6 +162,7 @@ async def partitions(world: Environment) -> None:
     assert (await topic.check()).ok
     assert await topic.purge() == len(left)
     assert max(taken.values()) == 1
+    await added_once(world, world.topic("once", partitions=5))
 
 
 async def limits(world: Environment) -> None:

@@ -20,9 +20,10 @@ from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
 from tarry.connections.embedded import plain_client
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.errors import NotKept
 from tarry.verbs import acl
 from tarry.worker import discovery
-from until import until
+from until import LONGEST_S, until
 
 PLACES = [
     "valkey",
@@ -166,6 +167,26 @@ def test_a_producer_user_can_produce(place: str, request: pytest.FixtureRequest)
     name = f"producer-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name, version=version_of(place))) as url:
         perform(Environment("sync", url, name).run_story(producing))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_producer_user_adds_a_job_once_that_a_consumer_finished(place: str, request: pytest.FixtureRequest) -> None:
+    name, version = f"once-{next(_numbers)}", version_of(place)
+    with (
+        user(place, request, name, *rules("consumer", name, version=version)) as url,
+        user(place, request, f"{name}-adds", *rules("producer", name, version=version)) as adding,
+        tarry.Client(url, namespace=name) as consumer,
+        tarry.Client(adding, namespace=name) as producer,
+    ):
+        with pytest.raises(NotKept):
+            producer.topic("t").add("tea", id="7", if_exists="once")
+        consumer.topic("t").configure(keep_finished="1d")
+        assert producer.topic("t").add("tea", id="7", if_exists="once").is_new
+        assert not producer.topic("t").add("tea", id="7", if_exists="once").is_new
+        job = consumer.topic("t").pop(wait=LONGEST_S)
+        assert job is not None
+        job.finish(result="drunk")
+        assert producer.topic("t").add("tea", id="7", if_exists="once").state == "finished"
 
 
 @pytest.mark.parametrize("place", PLACES)
