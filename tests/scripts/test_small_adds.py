@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from tarry import JobExists, TopicFull
+from tarry import JobExists, NewJob, TopicFull
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import ADD, ADD_LATER, ADD_SOON, add_job
@@ -18,6 +19,7 @@ US = 1e-6
 SECOND = 1_000_000
 HORIZON = HORIZON_US * US
 Y2027, EPOCH = datetime(2027, 2, 3, tzinfo=timezone.utc), datetime(1970, 1, 1, tzinfo=timezone.utc)
+EACH_WAY: list[dict[str, Any]] = [{}, {"delay": "1h"}, {"at": Y2027, "priority": 1}]
 PLAIN: list[dict[str, Any]] = [
     {},
     {"delay": 5},
@@ -70,6 +72,30 @@ def test_the_options_decide_which_script_adds_a_job(topic: Any, options: dict[st
     call = adding(topic, **options)
     assert (call.small and call.small[0]) is script
     assert (call.script, call.as_replay().small) == (ADD, None)
+
+
+@pytest.mark.parametrize("modes", [["error", "keep", "replace", "update"], ["once"]])
+def test_only_an_add_that_says_once_has_the_keys_of_the_history(topic: Any, server: Any, modes: list[str]) -> None:
+    """What the server is sent: alone, delayed, with a priority, many, and again, by a client that knows that the topic has no limits or does not."""
+    topic.configure(keep_finished="1d")
+    begin = topic.verbs.keys.due.removesuffix(b"due").decode()
+    history = {f"{begin}finished", f"{begin}results"}
+    with server.monitor() as monitor:
+        for n, if_exists in enumerate(modes):
+            for given in EACH_WAY:
+                with suppress(JobExists):
+                    topic.add("tea", id="7", if_exists=if_exists, **given)
+                topic.add("tea", id=f"{if_exists} {len(given)} {n}", if_exists=if_exists, **given)
+            topic.add_many([NewJob("tea", id=f"{n} {number}") for number in range(3)], if_exists=if_exists)
+        if modes != ["once"]:
+            topic.add_many(["tea", "tea"])
+            topic.add("tea", delay="1h")
+            topic.add("tea")
+        server.exists("over")
+        told = iter(lambda: monitor.next_command()["command"], "EXISTS over")
+        sent = [set(command.split()) for command in told if command.startswith("EVAL") and f"{begin}due" in command]
+    assert len(sent) > 5
+    assert {frozenset(history & words) for words in sent} == {frozenset(history if modes == ["once"] else [])}
 
 
 def written(topic: Any, server: Any) -> dict[str, Any]:
