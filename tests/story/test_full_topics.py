@@ -9,7 +9,9 @@ import redis
 
 from story.adapters import Adapter
 from tarry import BadInput, NewJob, TopicFull
+from tarry.clients.replies import merge_calls
 from tarry.clients.testing import Clock
+from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.views import count_bytes
 
 
@@ -80,6 +82,31 @@ async def test_each_script_of_add_many_is_all_or_nothing(adapter: Adapter, topic
     with pytest.raises(TopicFull):
         await topic.add_many(["one more"])
     await topic.add_many(again, if_exists="replace")
+
+
+@pytest.mark.parametrize("if_exists", ["replace", "update"])
+async def test_a_job_that_is_changed_leaves_the_room_to_the_next_of_its_script(
+    adapter: Adapter, topic: Any, clock: Clock, if_exists: Any
+) -> None:
+    await topic.add("a", id="a", delay="1h")
+    await topic.configure(max_pending=2)
+    options = JobOptions(delay="1h", if_exists=if_exists).encode()
+    calls = [topic.verbs.add_with("b", options, id) for id in ("a", "a", "b", "c")]
+    _, *answers = await adapter.run(merge_calls(calls))
+    assert [answer == b"full" for answer in answers] == [False, False, False, True]
+    assert (await topic.stats()).delayed == 2
+
+
+async def test_a_repeated_add_many_is_not_refused_for_its_own_jobs(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    """Its answer was lost, and the place of a job that ended since is taken: the error would say that nothing was added."""
+    await topic.configure(max_pending=2)
+    call = next(topic.verbs.add_many_with(["a", "b"], JobOptions().encode(), atomic=False))
+    await adapter.run(call)
+    await topic.finish(await topic.pop())
+    await topic.add("c")
+    with pytest.raises(TopicFull):
+        await topic.add_many(["d"])
+    assert len(await adapter.run(call.as_replay())) == 2
 
 
 async def test_bytes_are_those_of_the_bodies(adapter: Adapter, clock: Clock) -> None:

@@ -8,7 +8,7 @@ local bounds = lease ~= second and redis.call('HGET', meta, 'bounds')
 local gate  -- of lib/bounds.lua, where the topic has limits for producers
 if bounds then
 -- include bounds
-  gate = {is_new = is_new, has_room_for = has_room_for, note_full = note_full, note_in = note_in, note_out = note_out, keep = keep_bytes, size = body_size}
+  gate = {is_new = is_new, has_room_for = has_room_for, note_full = note_full, enter = enter, leave = leave, keep = keep_bytes, size = body_size}
 end
 
 -- What the `mark_and_due` that `due_of` got last says: its mark, its `latest`, and a moment or a delay. Most items have that of the item
@@ -44,13 +44,14 @@ if mode == 'all' then
     end
   end
   if gate and lease ~= 'moved' then
-    local more, size, seen = 0, 0, {}
+    local more, size, seen, was_added = 0, 0, {}, false  -- the last: by the first call, though some of its jobs may have ended since
     for i = FIRST, #ARGV, STRIDE do
       local id, mark, value = ARGV[i], string.sub(ARGV[i + 1], 1, 1), stamp .. ARGV[i + 2]
       if not seen[id] and not (ended and ended[i]) and gate.is_new(id, mark, value) then more, size = more + 1, size + gate.size(value) end
+      was_added = was_added or is_replay == '1' and nonce_of(redis.call('HGET', jobs, id) or '') == nonce_of(value)
       seen[id] = true
     end
-    if not gate.has_room_for(more, size) then
+    if not was_added and not gate.has_room_for(more, size) then
       gate.note_full(n)
       gate.keep()
       return 'FULL'
@@ -63,7 +64,7 @@ local added, created, repeated, replaced, full, soonest = 0, 0, 0, 0, 0, math.hu
 local urgent, handle  -- id → moment and priority, of those that have one; of lib/taken_id.lua, once an id is taken
 
 local function put(id, at, value)
-  if gate then gate.note_in(id, at, stamp .. value) end
+  if gate then gate.enter(id, at, stamp .. value) end
   scores[2 * added + 1], scores[2 * added + 2] = at, id
   added = added + 1
   if at < soonest then soonest = at end

@@ -9,7 +9,18 @@ local most_jobs, most_bytes, since = string.match(bounds, '^(%d+) (%d+) (%d+)$')
 if not most_jobs then return redis.error_reply('NEWER limits of the topic') end
 most_jobs, most_bytes, since = tonumber(most_jobs), tonumber(most_bytes), tonumber(since)
 -- include order bytes
-local waited = redis.call('ZCARD', due)
+local waited = redis.call('ZCARD', due)  -- with those that this script puts there, without those that it takes out
+
+-- Notes a job as lib/bytes.lua does, and that one more waits; or one less, if it waits, or is `at` such a moment by this very script.
+local function enter(id, at, value)
+  waited = waited + 1
+  note_in(id, at, value)
+end
+
+local function leave(id, at, value)
+  if at or redis.call('ZSCORE', due, id) then waited = waited - 1 end
+  note_out(id, at, value)
+end
 
 -- Begins or continues to count the bytes: from now on every add notes its own.
 if most_bytes > 0 and (since <= now or since > now + LEASE) and not (counts_bytes() and weighed.total) then weigh_more(PORTION) end
@@ -17,7 +28,7 @@ if most_bytes > 0 and (since <= now or since > now + LEASE) and not (counts_byte
 -- Whether so many more jobs, with so many bytes, may wait. Before all bytes are counted, those that are count.
 local function has_room_for(more, size)
   if more == 0 then return true end
-  if most_jobs > 0 and waited + entered + more > most_jobs then return false end
+  if most_jobs > 0 and waited + more > most_jobs then return false end
   local known = most_bytes > 0 and counts_bytes() and (weighed.total or weighed.sum) or 0
   return most_bytes == 0 or known + size <= most_bytes
 end

@@ -5,7 +5,7 @@
 -- They are counted in portions, in the order of `due`, while jobs come and go: by adds after the limit was set, and by `check`.
 
 local MOST_READ = 4000000
-local weighed, entered = nil, 0  -- false: the topic does not count them; jobs that came, without those that went
+local weighed  -- false: the topic does not count them
 
 local function read_weight(stored)
   local total, sum, at, id = string.match(stored or '', '^(%-?%d*) ?(%d*) ?(%-?%d*) ?(.*)$')
@@ -31,7 +31,6 @@ end
 
 -- A job is put into `due`; `value` is its record, if the script has it.
 local function note_in(id, at, value)
-  entered = entered + 1
   if counts_bytes() then weigh(id, tonumber(at), value or redis.call('HGET', jobs, id), 1) end
 end
 
@@ -39,9 +38,7 @@ end
 local function note_out(id, at, value)
   if not counts_bytes() then return end
   at = tonumber(at or redis.call('ZSCORE', due, id))
-  if not at then return end
-  entered = entered - 1
-  weigh(id, at, value or redis.call('HGET', jobs, id), -1)
+  if at then weigh(id, at, value or redis.call('HGET', jobs, id), -1) end
 end
 
 -- Counts up to `limit` more jobs. Whether all are counted.

@@ -43,7 +43,7 @@ local function handle_taken(id, mark_and_due, value, index)
       at = math.min(at, first + latest)
       if first < now then record = with_field(record, HAS_FIRST, struct.pack('<d', first)) end
     end
-    if gate then gate.note_out(id, added_here(id), old) end
+    if gate then gate.leave(id, added_here(id), old) end
     redis.call('ZREM', due, id)
     note_capacity(redis.call('ZREM', reserved, id))
     local died = redis.call('ZSCORE', dead, id)

@@ -39,8 +39,8 @@ local function update(id, old, new, since)
   local priority = priority_of(string.byte(record, FLAGS_AT))
   if run and #run >= RUN_SIZE then note_change(id, run) end
   if gate and (redis.call('ZSCORE', due, id) or not place_of(id) and not leaving_state(id)) then  -- it waits, with another body from now on
-    gate.note_out(id, since, old)
-    gate.note_in(id, since, record)
+    gate.leave(id, since, old)
+    gate.enter(id, since, record)
   end
   redis.call('HSET', jobs, id, record)
   if redis.call('HDEL', leaving, id) == 1 then

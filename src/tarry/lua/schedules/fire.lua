@@ -23,7 +23,7 @@ local bounds = #ARGV >= FIRST and redis.call('HGET', meta, 'bounds')
 local gate
 if bounds then
 -- include bounds
-  gate = {has_room_for = has_room_for, note_in = note_in, keep = keep_bytes}
+  gate = {has_room_for = has_room_for, enter = enter, keep = keep_bytes}
 end
 
 local function plan_as_read(id, changed, before)
@@ -39,7 +39,7 @@ local function add_jobs(id, value, occurrences, scores)
   for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
     local job = id .. '@' .. name
     if redis.call('HSETNX', jobs, job, stamp .. value) == 1 then
-      if gate then gate.note_in(job, moment, stamp .. value) end
+      if gate then gate.enter(job, moment, stamp .. value) end
       scores[#scores + 1], scores[#scores + 2] = moment, job
       if priority > 0 then index_jobs(priority, {moment, job}) end
       added = added + 1
