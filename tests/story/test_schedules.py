@@ -108,6 +108,37 @@ async def test_a_schedule_waits_while_its_topic_is_full(
     assert (await schedules.get(topic, "s")).fired == 2
 
 
+async def test_a_schedule_adds_as_many_jobs_as_its_topic_has_room_for(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await topic.configure(max_pending=3)
+    await schedules.put(topic, "s", "scheduled", every="1s", missed="all")
+    begin = clock.now
+    clock.advance("8s")
+    due: list[Any] = []
+    for _ in range(4):
+        jobs = await topic.pop_many(9)
+        assert len(jobs) == 3, "it fills the topic, and no more"
+        due += [(job.due - begin).total_seconds() for job in jobs]
+        assert (await schedules.get(topic, "s")).fired == len(due)
+        clock.advance("5s")
+    assert due == [*range(1, 13)], "each occurrence once, in order"
+
+
+async def test_a_schedule_waits_while_its_body_has_no_room(
+    adapter: Adapter, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await topic.configure(max_pending_bytes=30)
+    clock.advance("1s")
+    await topic.add("in the way", id="a", delay="1h")
+    await schedules.put(topic, "s", "of twenty-one bytes", every="10s")
+    clock.advance("10s")
+    assert await topic.pop() is None
+    await topic.delete("a")
+    clock.advance("5s")
+    assert (await topic.pop()).body == "of twenty-one bytes"
+
+
 async def test_a_job_of_a_schedule_comes_before_those_that_were_due_earlier_if_its_priority_is_higher(
     adapter: Adapter, topic: Any, schedules: Any, clock: Clock
 ) -> None:

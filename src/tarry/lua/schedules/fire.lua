@@ -10,10 +10,10 @@ local clock, limit = unpack(ARGV)
 -- RESERVED µs nobody else gets them: so many consumers share the work. After it another one does what a dead one has left.
 -- Removes damaged ones. Leaves those of a newer version to newer clients for a minute.
 --
--- Where the topic is full (lib/bounds.lua) they stay as they are, and are due again after WAIT.
+-- A schedule adds no more jobs than the topic has room for (lib/bounds.lua). With the occurrences that are left it is due again after WAIT.
 --
--- Answers now; for each how many jobs were added, or -1 if it was not as it was read, or -2 if the topic is full; the reserved ones: id, plan without the
--- head and body of its jobs, the size of these.
+-- Answers now; for each how many jobs were added, or -1 if it was not as it was read, or -2 less those that were added if the topic is full; the reserved
+-- ones: id, plan without the head and body of its jobs, the size of these.
 -- include clock job nonce flags limits handout_limits watch schedule priorities
 
 local FIRST, STRIDE, RESERVED, RETRY, WAIT, ENOUGH = 3, 7, 1000000, 60000000, 5000000, 1000000
@@ -23,7 +23,7 @@ local bounds = #ARGV >= FIRST and redis.call('HGET', meta, 'bounds')
 local gate
 if bounds then
 -- include bounds
-  gate = {has_room_for = has_room_for, enter = enter, keep = keep_bytes}
+  gate = {has_room_for = has_room_for, enter = enter, keep = keep_bytes, size = body_size}
 end
 
 local function plan_as_read(id, changed, before)
@@ -33,17 +33,20 @@ local function plan_as_read(id, changed, before)
   return is_same and plan
 end
 
--- Adds the jobs of one schedule, and puts them into `scores`, for `due`. Answers how many.
+-- Adds the jobs of one schedule, and puts them into `scores`, for `due`. Answers how many; if the topic is full before all are added, also that, and the
+-- last occurrence that is handled, if one is.
 local function add_jobs(id, value, occurrences, scores)
-  local priority, added = priority_of(string.byte(value) or 0), 0
+  local priority, added, last = priority_of(string.byte(value) or 0), 0, nil
   for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
     local job = id .. '@' .. name
+    if gate and not gate.has_room_for(1, gate.size(stamp .. value)) and redis.call('HEXISTS', jobs, job) == 0 then return added, true, last end
     if redis.call('HSETNX', jobs, job, stamp .. value) == 1 then
       if gate then gate.enter(job, moment, stamp .. value) end
       scores[#scores + 1], scores[#scores + 2] = moment, job
       if priority > 0 then index_jobs(priority, {moment, job}) end
       added = added + 1
     end
+    last = moment
   end
   return added
 end
@@ -60,14 +63,16 @@ local scores, moved, written, held = {}, {}, {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, _, _, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
   local plan, added = plan_of[i], -1
-  if plan and occurrences ~= '' and gate and not gate.has_room_for(1, 1) then
-    added, held = -2, held + 1
-    moved[#moved + 1], moved[#moved + 2] = text(now + WAIT), id
-  elseif plan then
-    added = add_jobs(id, plan.value, occurrences, scores)
+  if plan then
+    local is_full, last
+    added, is_full, last = add_jobs(id, plan.value, occurrences, scores)
+    if is_full then next, held = text(now + WAIT), held + 1 end
     if next ~= '' then moved[#moved + 1], moved[#moved + 2] = next, id end
-    plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
-    written[#written + 1], written[#written + 2] = id, pack_schedule(plan)
+    if last or not is_full then
+      plan.after, plan.fired, plan.skipped = tonumber(is_full and last or after), plan.fired + added, plan.skipped + tonumber(skipped)
+      written[#written + 1], written[#written + 2] = id, pack_schedule(plan)
+    end
+    if is_full then added = -2 - added end
   end
   counts[#counts + 1] = added
 end

@@ -46,7 +46,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Row = tuple[bytes, bytes, int]
 """A schedule that is reserved: its id, the plan without the head and body of its jobs, the size of these."""
 FireReply = tuple[int, list[int], list[Row]]
-"""Now; of each schedule how many jobs were added, or -1, or HELD; the schedules that are reserved."""
+"""Now; of each schedule how many jobs were added, or -1, or HELD less those that were added; the schedules that are reserved."""
 HELD = -2
 """The answer for a schedule whose topic is full."""
 LOG_AGAIN_US = 60 * SECOND
@@ -61,8 +61,8 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
         items = _next_items(rows, now)
         limit = 0 if rows or max(added, read) >= MANY else SCHEDULES
         now, counts, more = yield from ask(fire(keys, items, limit))
-        _log_held([id for id, count in zip(items[:: FIRE.stride], counts, strict=True) if count == HELD], keys, now)
-        added += sum(count for count in counts if count > 0)
+        _log_held([id for id, count in zip(items[:: FIRE.stride], counts, strict=True) if count <= HELD], keys, now)
+        added += sum(HELD - count if count <= HELD else max(count, 0) for count in counts)
         read += len(more)
         rows.extend(more)
         if not rows:
