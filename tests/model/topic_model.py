@@ -214,7 +214,8 @@ class Topic:
 
     def put_back(self) -> None:
         for _, job in self.in_place("reserved", self.now):
-            job.place, job.at = ("dead", self.now) if self.fails(job) else ("due", job.at)
+            is_dead = job.receipt is not None and self.fails(job)
+            job.place, job.at = ("dead", self.now) if is_dead else ("due", job.at)
 
     @by_the_table("pop")
     def pop(self, n: int, ttr: int, holder: str = "") -> list[str]:
@@ -263,14 +264,9 @@ class Topic:
         if job is None or job.receipt is None or fault not in (None, "replay"):
             return None if fault == "replay" and verb == "finish" else "gone" if fault == "replay" else fault
         if verb == "finish" and job.changed:
-            job.place, job.at, job.attempt, job.receipt, job.failed, job.changed = (
-                "due",
-                self.now,
-                0,
-                None,
-                False,
-                False,
-            )
+            # its reservation is over: it waits, and counts against the limits for producers from the next pop on
+            job.place, job.at, job.attempt, job.receipt, job.holder = "reserved", self.now, 0, None, ""
+            job.failed = job.changed = False
             job.created = self.now
             self.added += 1
         elif verb == "finish":
