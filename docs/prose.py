@@ -86,7 +86,12 @@ def found(text: str, words: list[Word]) -> Iterator[tuple[int, str, str]]:
 
 def page(path: Path) -> str:
     """A page without code, addresses and headings."""
-    return re.sub(r"^#.*", "", without_code(path.read_text(encoding="utf-8")), flags=re.M)
+    return without_headings(path.read_text(encoding="utf-8"))
+
+
+def without_headings(text: str) -> str:
+    """The text of a page without code, addresses and headings."""
+    return re.sub(r"^#.*", "", without_code(text), flags=re.M)
 
 
 def without_code(text: str) -> str:

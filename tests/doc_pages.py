@@ -29,6 +29,10 @@ OF_ONE_EXTRA = [
 ]
 """Of the systems that tarry comes from: each needs no more than `pip install` with this extra."""
 
+MADE = re.compile(
+    r"<!-- (?:(?:bench|chaos|pending|profile|scale): \w+|made by [\w/.]+: begin) -->.*?<!-- (?:\w+: )?end -->", re.S
+)
+"""Tables that are written from readings."""
 _ESCAPE = re.compile(r"<!-- not run:(?P<reason>.*)-->")
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\S*)")
 

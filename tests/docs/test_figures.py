@@ -10,12 +10,8 @@ import pytest
 import figures
 import generate
 import prose
-from doc_pages import PAGES, ROOT, name
+from doc_pages import MADE, PAGES, ROOT, name
 
-MADE = re.compile(
-    r"<!-- (?:(?:bench|chaos|pending|profile|scale): \w+|made by [\w/.]+: begin) -->.*?<!-- (?:\w+: )?end -->", re.S
-)
-"""Tables that are written from readings."""
 BY_HAND = re.compile(
     r"""× | µs
     | times \s (?:faster|slower|as \s (?:fast|slow))
