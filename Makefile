@@ -71,13 +71,13 @@ bench: venv ## measure the speed and print the table
 	@$(BIN)/python -m bench
 
 # make bench-peers PEERS="--quick --only rq --row burst"
-bench-peers: venv ## tarry beside other job queues, each in an environment of its own (build/peers); writes docs/peers.md
+bench-peers: venv ## tarry beside other job queues, each in an environment of its own (build/peers); writes docs/evidence/peers.md
 	@$(BIN)/python -m bench.peers --write $(PEERS)
 
-profile: venv ## count what an add, a pop, a finish consist of, and write docs/performance.md; five minutes, needs valgrind
-	@$(BIN)/python -m bench.profiles --write docs/performance.md
+profile: venv ## count what an add, a pop, a finish consist of, and write docs/evidence/performance.md; five minutes, needs valgrind
+	@$(BIN)/python -m bench.profiles --write docs/evidence/performance.md
 
-# make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/reliability.md
+# make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/evidence/reliability.md
 CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
@@ -132,7 +132,7 @@ dist: $(STAMP)-dist ## build wheel and sdist into dist, and check them; RELEASE=
 	@$(BIN)/check-wheel-contents dist/*.whl
 	@$(BIN)/pyroma --min 8 .
 	@if [ -n "$(RELEASE)" ] && grep -n 'repository = .*\.invalid/' pyproject.toml; then \
-		echo "name the project's real address there first: docs/how-to/release.md"; exit 1; fi
+		echo "name the project's real address there first: docs/maintainers/release.md"; exit 1; fi
 
 packages:
 	@if [ "$${CI:-}" = true ]; then sh .ci/packages; fi

@@ -1,4 +1,4 @@
-"""How fast tarry is: ``python -m bench`` measures every row of docs/benchmarks.md and prints one table.
+"""How fast tarry is: ``python -m bench`` measures every row of docs/evidence/benchmarks.md and prints one table.
 
 __main__   the command
 harness    a private server, alternating turns, readings

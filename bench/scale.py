@@ -1,6 +1,6 @@
 """``python -m bench.scale``: the capacity of one shard, and the shards for higher rates, computed from the last full run.
 
-    docs/benchmarks.json ──▶ µs, bytes and memory a job ──▶ docs/explanation/scale.md, between its markers
+    docs/evidence/benchmarks.json ──▶ µs, bytes and memory a job ──▶ docs/explanation/scale.md, between its markers
 
 Nothing is measured here. Assumptions are in ``Assumed`` and on the page.
 """
@@ -19,7 +19,7 @@ from bench import table
 from bench.rows.cluster import LIFE, MASTERS, PARTITIONS
 
 ROOT = Path(__file__).resolve().parent.parent
-READINGS, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "explanation" / "scale.md"
+READINGS, PAGE = ROOT / "docs" / "evidence" / "benchmarks.json", ROOT / "docs" / "explanation" / "scale.md"
 BEGIN, END = "<!-- scale: tables -->", "<!-- scale: end -->"
 RATES, PENDING = (1_000, 100_000, 1_000_000), 1_000_000_000
 MILLION, GIGA = 1_000_000, 1_000_000_000
@@ -82,7 +82,7 @@ class Readings:
                 found: dict[str, Any] = one
                 return found
         sys.exit(
-            f"{READINGS.name} has no row {row!r} with {measure!r}; python -m bench --write docs/benchmarks.md makes it."
+            f"{READINGS.name} has no row {row!r} with {measure!r}; python -m bench --write docs/evidence/benchmarks.md makes it."
         )
 
 

@@ -29,17 +29,13 @@ MENU = {
     "Run in production": "docs/production",
     "Look up": "docs/reference",
     "Understand": "docs/explanation",
-    "Measured": ["docs/benchmarks", "docs/performance", "docs/peers", "docs/reliability"],
-    "The project": [
-        "docs/glossary",
-        "docs/decisions/README",
-        "CHANGELOG",
-        "CONTRIBUTING",
-        "CODE_OF_CONDUCT",
-        "SECURITY",
-    ],
+    "Evidence": "docs/evidence",
+    "The project": ["docs/glossary", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT"],
+    "For maintainers": "docs/maintainers",
 }
 """Pages, or a folder whose README.md lists them."""
+FURTHER = {"docs/maintainers": ["CONTRIBUTING", "docs/decisions/README"]}
+"""Pages that the README of a folder names and that are elsewhere."""
 LINK = re.compile(r"\]\(([\w-]+)\.md\)")
 
 project = "tarry"
@@ -63,7 +59,11 @@ html_search_scorer = str(DOCS / "search_scorer.js")
 def pages_of(folder: str) -> list[str]:
     """The folder's README, and the pages that it links to, in its order."""
     text = (DOCS.parent / folder / "README.md").read_text(encoding="utf-8")
-    return [f"{folder}/README", *dict.fromkeys(f"{folder}/{name}" for name in LINK.findall(text))]
+    return [
+        f"{folder}/README",
+        *dict.fromkeys(f"{folder}/{name}" for name in LINK.findall(text)),
+        *FURTHER.get(folder, []),
+    ]
 
 
 def add_menu(_app: Sphinx, page: str, source: list[str]) -> None:
@@ -80,7 +80,7 @@ def add_menu(_app: Sphinx, page: str, source: list[str]) -> None:
 
 def add_lines(_app: Sphinx, page: str, source: list[str]) -> None:
     """Add how many lines each folder has to the picture of the source. The page itself would change with every commit."""
-    if page == "docs/explanation/architecture":
+    if page == "docs/maintainers/architecture":
         source[0] = tree.with_picture(source[0], with_lines=True)
 
 

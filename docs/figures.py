@@ -1,7 +1,7 @@
 """The numbers on the pages: `{{burst.jobs_per_s}}` is measured, `{{default.ttr}}` and `{{limit.body}}` are constants of src.
 
 The site fills them in when it reads a page (conf.py), and so does everything else that shows a page: ``fill``. A name without a row of
-docs/benchmarks.json, or without a constant, is an error. A forge shows README.md as it is, so README has no references; its table of
+docs/evidence/benchmarks.json, or without a constant, is an error. A forge shows README.md as it is, so README has no references; its table of
 speed is made of them (``with_speed``, by docs/generate.py).
 """
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tarry.values.durations import SECOND, Duration, duration_us
 
 ROOT = Path(__file__).resolve().parent.parent
-READINGS = ROOT / "docs" / "benchmarks.json"
+READINGS = ROOT / "docs" / "evidence" / "benchmarks.json"
 REFERENCE = re.compile(r"\{\{([a-z_]+\.[a-z0-9_.]+)\}\}")
 BEGIN, END = "<!-- made by docs/figures.py: begin -->\n", "<!-- end -->\n"
 
@@ -141,11 +141,11 @@ def _measured(of: Measured) -> str:
     row = _rows().get((of.row, of.measure))
     if row is None:
         raise LookupError(
-            f"docs/benchmarks.json has no row {of.row!r} with {of.measure!r}: correct docs/figures.py, or measure it."
+            f"docs/evidence/benchmarks.json has no row {of.row!r} with {of.measure!r}: correct docs/figures.py, or measure it."
         )
     reading = row["details"].get(of.reading, row.get(of.reading))
     if reading is None:
-        raise LookupError(f"docs/benchmarks.json has no {of.reading!r} in the row {of.row!r}, {of.measure!r}.")
+        raise LookupError(f"docs/evidence/benchmarks.json has no {of.reading!r} in the row {of.row!r}, {of.measure!r}.")
     number = _rounded(statistics.median(reading) if isinstance(reading, list) else reading)
     return f"{number} {of.unit}".rstrip()
 

@@ -211,7 +211,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 PARTS: dict[str, Callable[[str], str]] = {
     "../README.md": figures.with_speed,
-    "explanation/architecture.md": tree.with_picture,
+    "maintainers/architecture.md": tree.with_picture,
 }
 """Pages by hand with a part that is made."""
 

@@ -21,7 +21,7 @@ PLACES: dict[tuple[str, str], bool] = {
     (HOW, "Retries without duplicates"): False,
     (HOW, "Waiting: the watch"): False,
     (HOW, "Locks"): False,
-    ("docs/reliability.md", "What is checked"): True,
+    ("docs/evidence/reliability.md", "What is checked"): True,
 }
 """Page and section; whether each bold phrase in it is a promise, or the section is one."""
 BOLD = re.compile(r"^(?:- )?\*\*([^*:]+?)\.?\*\*", re.M)
@@ -29,7 +29,7 @@ SHOWN = re.compile(r"^Promise: (.+)\.$", re.M)
 OPENING = """\
 The tests that show what the pages promise. To run one, give its line to `pytest`. A test names its promises in its docstring, so
 `grep -rn "Promise: .*Never early" tests` finds them, too. The faults that are tried for a minute or longer are on
-[Reliability](../reliability.md).
+[Reliability](../evidence/reliability.md).
 """
 
 

@@ -4,7 +4,7 @@ const RANKS = [
   [/^docs\/(reference|production|migrate)\//, 2],
   [/^docs\/(explanation\/|glossary)/, 1],
   [/^docs\/decisions\//, -1000],
-  [/^[A-Z_]+$|^docs\/(benchmarks|reliability)/, -500], // CHANGELOG, CONTRIBUTING
+  [/^[A-Z_]+$|^docs\/(evidence|maintainers)\//, -500], // CHANGELOG, CONTRIBUTING
 ];
 
 var Scorer = {

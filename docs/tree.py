@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src" / "tarry"
-PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+PAGE = ROOT / "docs" / "maintainers" / "architecture.md"
 BEGIN, END = "<!-- made by docs/tree.py: begin -->\n```text\n", "```\n<!-- end -->\n"
 ELSEWHERE = {"django/management"}
 """Folders whose names and place another library wants."""

@@ -8,5 +8,5 @@ servers      the servers, one for each turn
 turns        a turn: a peer's server, its producer, its workers
 rows         the measurements
 readings     what was measured, kept after each turn
-page         the tables and the chart: docs/peers.md, docs/peers.svg
+page         the tables and the chart: docs/evidence/peers.md, docs/evidence/peers.svg
 """

@@ -68,7 +68,9 @@ def main() -> None:
     )
     parser.add_argument("--row", action="append", choices=ROWS, metavar="ROW", help=f"of {', '.join(ROWS)}; repeat it")
     parser.add_argument("--resume", action="store_true", help=f"go on with what is in {KEPT.relative_to(Path.cwd())}")
-    parser.add_argument("--write", action="store_true", help="write docs/peers.md, docs/peers.json and docs/peers.svg")
+    parser.add_argument(
+        "--write", action="store_true", help="write peers.md, peers.json and peers.svg in docs/evidence"
+    )
     parser.add_argument(
         "--busy", action="store_true", help="say on the page that the machine did other things meanwhile"
     )

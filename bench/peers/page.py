@@ -19,8 +19,8 @@ from bench.peers.rows import ROWS, Line, Row
 from bench.results import Reading
 from tarry.connections.embedded.server_process import find_binary
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE, DATA, CHART = DOCS / "peers.md", DOCS / "peers.json", DOCS / "peers.svg"
+EVIDENCE = Path(__file__).parents[2] / "docs" / "evidence"
+PAGE, DATA, CHART = EVIDENCE / "peers.md", EVIDENCE / "peers.json", EVIDENCE / "peers.svg"
 BEGIN, END = "<!-- bench: peers -->", "<!-- bench: end -->"
 NONE = "—"
 LIMIT = "raw"

@@ -4,7 +4,7 @@
     bytecodes   bytecodes of a process, by layer of the code               (Python's own)
 
     bench.profiles ──starts──▶ the server, a client, a worker or the service, under one of the two
-                   ──counts──▶ N operations ──▶ docs/performance.md, between its markers
+                   ──counts──▶ N operations ──▶ docs/evidence/performance.md, between its markers
 
 Counts do not depend on how busy the machine is. They leave out the kernel, and what a miss of a processor's cache costs.
 """

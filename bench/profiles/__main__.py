@@ -1,4 +1,4 @@
-"""``python -m bench.profiles [--write docs/performance.md]``: counts, prints the tables, puts them into a page."""
+"""``python -m bench.profiles [--write docs/evidence/performance.md]``: counts, prints the tables, puts them into a page."""
 
 from __future__ import annotations
 

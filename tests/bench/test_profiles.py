@@ -125,5 +125,5 @@ def test_the_whole_page_is_made(monkeypatch):
 
 
 def test_the_page_has_a_place_for_the_tables():
-    text = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    text = (ROOT / "docs" / "evidence" / "performance.md").read_text("utf-8")
     assert text.index(program.BEGIN) < text.index(program.END)

@@ -5,9 +5,9 @@ environment the servers of a family, and what can be done to them
 clients     producers, consumers, workers, …: one process and one history each
 history     how a history is written and read
 checker     reads the histories of a run; judge looks at one job. Nothing of tarry is used there.
-report      the results of the runs → docs/reliability.json and docs/reliability.md
+report      the results of the runs → docs/evidence/reliability.json and docs/evidence/reliability.md
 
-Run:  ``make chaos``, or ``python -m tests.chaos --help``; docs/reliability.md says what is measured, and how. The tests of this folder
+Run:  ``make chaos``, or ``python -m tests.chaos --help``; docs/evidence/reliability.md says what is measured, and how. The tests of this folder
       run a minute of mixed faults, and show the checker planted breaches.
 Give: a family (what is done, on which servers, what is promised meanwhile), a seed, minutes.
 Get:  exit code 1 if a promise was broken, with the seed and the shortest history of a job that shows it; a file of results.

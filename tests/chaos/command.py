@@ -3,7 +3,7 @@
 python -m tests.chaos                                 mixed faults for a minute
 python -m tests.chaos --family cluster --minutes 5 --seed 7
 python -m tests.chaos --all --minutes 80 --write      all families, one after the other; the page
-python -m tests.chaos --render [FILE ...]             the page again, from docs/reliability.json, or of several results
+python -m tests.chaos --render [FILE ...]             the page again, from docs/evidence/reliability.json, or of several results
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def asked(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=0, help="at least so many a family, for twice its time at most")
     parser.add_argument("--rate", type=float, default=1.0, help="of the adds, against the usual")
     parser.add_argument("--few", action="store_true", help="half as many processes")
-    parser.add_argument("--write", action="store_true", help="write docs/reliability.json and the page")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/reliability.json and the page")
     parser.add_argument(
         "--render",
         nargs="*",
         metavar="FILE",
-        help="only write the page: from these results together, or from docs/reliability.json",
+        help="only write the page: from these results together, or from docs/evidence/reliability.json",
     )
     parser.add_argument("--plan", action="store_true", help="only show what would be done")
     parser.add_argument("--json", default="", help="where the results go; else a new file in chaos-results")
@@ -185,7 +185,7 @@ def commit() -> str:
 
 
 def write_page(all_results: list[dict[str, Any]]) -> None:
-    """docs/reliability.json and the page, of one or several results."""
+    """docs/evidence/reliability.json and the page, of one or several results."""
     runs = [
         {k: v for k, v in run.items() if k != "excerpt"} | {"commit": results.get("commit", "")}
         for results in all_results

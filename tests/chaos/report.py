@@ -1,4 +1,4 @@
-"""The results of the runs as tables, between the markers of docs/reliability.md. No number on that page is written by hand."""
+"""The results of the runs as tables, between the markers of docs/evidence/reliability.md. No number on that page is written by hand."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AGAIN = ("doubled", "ran anew", "after finish", "after delete")
 
 
 def results_file(root: Path) -> Path:
-    return root / "docs" / "reliability.json"
+    return root / "docs" / "evidence" / "reliability.json"
 
 
 def page_file(root: Path) -> Path:
-    return root / "docs" / "reliability.md"
+    return root / "docs" / "evidence" / "reliability.md"
 
 
 def render(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table of docs/explanation/architecture.md: every question has an answer, and every file and function that it names exists."""
+"""The table of docs/maintainers/architecture.md: every question has an answer, and every file and function that it names exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from doc_pages import ROOT
 
-PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+PAGE = ROOT / "docs" / "maintainers" / "architecture.md"
 FILE = re.compile(r"`([\w./-]+\.(?:py|lua|md|html))`(?: \(([\w, ]+)\))?")
 """A file, and functions in it."""
 
