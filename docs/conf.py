@@ -23,7 +23,7 @@ import figures  # noqa: E402  # they lie beside this file, where Sphinx does not
 import tree  # noqa: E402
 
 MENU = {
-    "Learn": ["docs/tutorial/first-job", "docs/tutorial/deploy-a-worker"],
+    "Learn": ["docs/tutorial/first-job", "docs/tutorial/first-worker"],
     "Do": "docs/how-to",
     "Move over": "docs/migrate",
     "Run in production": "docs/production",

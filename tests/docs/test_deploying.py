@@ -1,4 +1,4 @@
-"""The tutorial's unit is checked by systemd's own tool, its Dockerfile by the rules, and its command runs."""
+"""The unit of Deploy a worker is checked by systemd's own tool, the Dockerfile by the rules, and its command runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs/tutorial/deploy-a-worker.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/production/deploy-a-worker.md").read_text(encoding="utf-8")
 VENV = Path(sys.executable).parent
 MOST_EXPOSED = 20
 """Of 100, as systemd-analyze counts what a service could do if it were taken over."""
