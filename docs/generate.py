@@ -65,6 +65,8 @@ PLACES: dict[Level, str] = {
     "default": "else",
 }
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
+BLOCK = re.compile(r"^```text\n.*?^```\n", re.M | re.S)
+PICTURE = re.compile(r"(<!-- as on (\S+): begin -->\n).*?(<!-- end -->\n)", re.S)
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
 
@@ -210,10 +212,17 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 PARTS: dict[str, Callable[[str], str]] = {
-    "../README.md": figures.with_speed,
+    "../README.md": lambda page: with_pictures(figures.with_speed(page)),
     "maintainers/architecture.md": tree.with_picture,
 }
 """Pages by hand with a part that is made."""
+
+
+def with_pictures(text: str) -> str:
+    """A page that shows the first picture in text of another one, as that has it now."""
+    return PICTURE.sub(
+        lambda part: part[1] + BLOCK.findall((DOCS.parent / part[2]).read_text(encoding="utf-8"))[0] + part[3], text
+    )
 
 
 def page(name: str) -> str:

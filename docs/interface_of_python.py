@@ -28,7 +28,7 @@ from tarry.values.other_words import OtherWord, for_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = set("__main__ clients connections core internal lua programs values verbs wire worker".split())
-"""The inside: what CONTRIBUTING.md draws as layers."""
+"""The inside: the layers below the public modules."""
 CONSTRUCTORS = ("__init__", "__new__")
 NO_OPERATORS = set(
     "__class_getitem__ __del__ __delattr__ __dir__ __getattr__ __getattribute__ __getstate__ __hash__ __init__ __init_subclass__ "
