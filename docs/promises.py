@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -36,12 +37,25 @@ The tests that show what the pages promise. To run one, give its line to `pytest
 def promises() -> dict[str, list[tuple[str, str]]]:
     """Each promise, and where it stands: page and section. Raises KeyError for a section that was renamed."""
     found: dict[str, list[tuple[str, str]]] = {}
+    for page, section, title, _ in written():
+        found.setdefault(title, []).append((page, section))
+    return found
+
+
+def written() -> Iterator[tuple[str, str, str, str]]:
+    """Each promise with its page, its section, and the text that it begins."""
     for (page, section), has_several in PLACES.items():
         parts = re.split(r"^##+ (.*)\n", (ROOT / page).read_text(encoding="utf-8"), flags=re.M)
         text = dict(zip(parts[1::2], parts[2::2], strict=True))[section]
-        for title in BOLD.findall(text) if has_several else [section]:
-            found.setdefault(title, []).append((page, section))
-    return found
+        pieces = BOLD.split(text)
+        for title, piece in zip(pieces[1::2], pieces[2::2], strict=True) if has_several else [(section, text)]:
+            yield page, section, title, piece
+
+
+def link_to_tests(page: str, title: str) -> str:
+    """How a page links to the tests of a promise."""
+    target = "docs/reference/promises.md" if page == "README.md" else "../reference/promises.md"
+    return f"([tests]({target}#{_anchor(title)}))"
 
 
 @cache
@@ -70,7 +84,10 @@ def promises_page() -> str:
 
 
 def _link(page: str, section: str) -> str:
-    anchor = re.sub(r"[^\w -]", "", section.lower()).replace(" ", "-")
     if page == "README.md":  # it is not on the site
         return f'`README.md`, "{section}"'
-    return f"[{section}](../{page.removeprefix('docs/')}#{anchor})"
+    return f"[{section}](../{page.removeprefix('docs/')}#{_anchor(section)})"
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")

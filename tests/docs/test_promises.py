@@ -5,6 +5,8 @@ That docs/reference/promises.md has both is told by test_reference.py.
 
 from __future__ import annotations
 
+import pytest
+
 import promises
 
 
@@ -16,6 +18,14 @@ def test_every_promise_has_a_test() -> None:
 def test_every_promise_that_a_test_names_is_on_a_page() -> None:
     unknown = promises.shown_by().keys() - promises.promises().keys()
     assert unknown == set(), "see the headings of docs/reference/promises.md"
+
+
+@pytest.mark.parametrize("page", ["README.md", promises.HOW])
+def test_every_promise_of_these_pages_links_to_its_tests(page: str) -> None:
+    """The link leads to a heading of docs/reference/promises.md (test_pages.py), which lists them (test_reference.py)."""
+    there = [(title, text) for at, _, title, text in promises.written() if at == page]
+    assert len(there) >= 5
+    assert [title for title, text in there if promises.link_to_tests(page, title) not in " ".join(text.split())] == []
 
 
 def test_every_line_that_names_a_promise_is_read() -> None:
