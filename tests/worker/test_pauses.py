@@ -270,6 +270,55 @@ def test_a_pop_that_was_under_way_begins_nothing(
         assert job.attempts == 0
 
 
+@pytest.mark.parametrize("around", [False, True], ids=["alone", "middleware"])
+@pytest.mark.parametrize("kind", ["async", "plain"])
+def test_a_job_that_is_lost_pauses_its_topic_all_the_same(
+    imaginary: TestClient, clock: Clock, kind: str, around: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a provider says concerns the topic, not whose the job is."""
+    topic = imaginary.topic("n")
+    topic.add(1, id="1")
+    begun: list[int] = []
+
+    def plain(job: Any) -> None:
+        begun.append(job.attempt)
+        topic.release(tarry.Reservation("1", job.receipt), delay=0)
+        job.lost = True  # as the renewal marks it
+        raise tarry.Pause("30s", "429")
+
+    async def awaited(job: Any) -> None:
+        plain(job)
+
+    work(imaginary, clock, plain if kind == "plain" else awaited, around=around)
+    job, stats = topic.get("1"), topic.stats()
+    assert job is not None
+    assert (begun, job.state, stats.paused_until) == ([1], "ready", clock.now + timedelta(seconds=30))
+    [told] = [line.getMessage() for line in caplog.records if line.getMessage().startswith("‖")]
+    assert told.endswith("1 attempt 1 raised Pause: 429; it is lost") or around
+
+
+@pytest.mark.parametrize("lost", [{"a"}, {"a", "b"}], ids=["one", "all"])
+def test_a_batch_whose_jobs_are_lost_pauses_its_topic_all_the_same(
+    imaginary: TestClient, clock: Clock, lost: set[str]
+) -> None:
+    topic = imaginary.topic("n")
+    topic.add_many([tarry.NewJob(None, id=id) for id in "ab"])
+    begun: list[str] = []
+
+    async def handle(jobs: list[Any]) -> None:
+        begun.extend(job.id for job in jobs)
+        for job in jobs:
+            if job.id in lost:
+                topic.release(tarry.Reservation(job.id, job.receipt), delay=0)
+                job.lost = True  # as the renewal marks it
+        raise tarry.Failed({job: tarry.Pause("1h" if job.id == "a" else "30s") for job in jobs})
+
+    work(imaginary, clock, handle, batch=10)
+    stats = topic.stats()
+    assert (begun, stats.ready, stats.refused) == (["a", "b"], 2, 0)
+    assert stats.paused_until == clock.now + timedelta(hours=1), "the longest counts"
+
+
 @pytest.mark.parametrize("lost", [PAUSE, RELEASE.script], ids=lambda script: script.name)
 def test_a_lost_answer_changes_nothing(own_server: Any, tmp_path: Path, lost: Any) -> None:
     running: ServerProcess = own_server()

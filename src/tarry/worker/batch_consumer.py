@@ -166,6 +166,7 @@ class BatchConsumer(TopicConsumer):
             if job in errors:
                 self._started_at.pop(job, None)
             self._job_ended(job, target)
+        self.settler.lost_raised({job: errors[job] for job in held if job.lost and job in errors})
         held = [job for job in held if not job.lost]
         if stopped or isinstance(fault, KeyboardInterrupt):
             self.settler.spawn(self._settle_batch(self.settler.give_back(held)))

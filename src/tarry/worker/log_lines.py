@@ -92,15 +92,19 @@ def log_failed(verdicts: Mapping[BaseJob[Any], Verdict], fault: BaseException, *
             logger.debug(log_one, job.topic, job.id, job.attempt, verdict.failure, extra=fields_of(job, dead=dead))
 
 
-def log_paused(jobs: Sequence[BaseJob[Any]], reason: str, until_us: int, *, is_known: bool) -> None:
+def log_paused(
+    jobs: Sequence[BaseJob[Any]], reason: str, until_us: int, *, is_known: bool, are_lost: bool = False
+) -> None:
     """``is_known``: the jobs were handed out before another one has paused the topic, as those of other slots are."""
     until = as_datetime(until_us).isoformat(timespec="seconds") if until_us < LAST_MOMENT_US - SECOND else "resumed"
     first, one = jobs[0], len(jobs) == 1
     who = f"{first.id} attempt {first.attempt}" if one else named([job.id for job in jobs], "jobs")
+    lost, uncounted = ("it is lost", "it does not count") if one else ("they are lost", "they do not count")
+    fate = lost if are_lost else uncounted
     logger.log(
         logging.DEBUG if is_known else logging.WARNING,
-        "‖ %s is paused until %s: %s raised %s; %s not count", first.topic, until, who, reason,
-        "it does" if one else "they do", extra=fields_of_jobs(jobs, reason=reason, paused_until=until),
+        "‖ %s is paused until %s: %s raised %s; %s", first.topic, until, who, reason, fate,
+        extra=fields_of_jobs(jobs, reason=reason, paused_until=until),
     )  # fmt: skip
 
 

@@ -210,6 +210,23 @@ class Settler:
         pauses = any(isinstance(fault, Pause) and not job.settled for job, fault in errors.items())
         return self._while_pausing(pauses, self._settle_many(errors, target))
 
+    def lost_raised(self, errors: Mapping[Job, BaseException]) -> None:
+        """Jobs that are another consumer's by now have raised these: there is nothing to settle, but a pause holds all the same."""
+        said = {job: meant(fault) for job, fault in errors.items() if not job.settled}
+        pauses = {
+            job: Settlement(decide({}, job, fault, 0.0), fault, UNSET)
+            for job, fault in said.items()
+            if isinstance(fault, Pause)
+        }
+        if pauses and not self.ending:
+            self.spawn(self._while_pausing(True, self._pause_alone(pauses)))
+
+    async def _pause_alone(self, decisions: Mapping[Job, Settlement]) -> None:
+        try:
+            await self._until_answered(0, lambda: self.topic.engine.run(self._pause(decisions, are_lost=True)))
+        except TarryError as error:
+            self._outage.report(error)
+
     def _while_pausing(self, pauses: bool, settling: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """Notes that the topic is being paused until this ends, if it is."""
         if not pauses:
@@ -324,14 +341,19 @@ class Settler:
 
     def _pause_first(self, decisions: Mapping[Job, Settlement], dead: dict[Job, bool]) -> Flow[bool]:
         """Pauses the topic, and then puts the jobs back: nobody gets one between the two."""
+        yield from self._pause(decisions)
+        yield from server_verbs(self.topic).fail_many(
+            [decision.failure(job) for job, decision in decisions.items()], dead
+        )
+        return False
+
+    def _pause(self, decisions: Mapping[Job, Settlement], *, are_lost: bool = False) -> Flow[None]:
         verbs = server_verbs(self.topic)
         longest = max((decision.verdict for decision in decisions.values()), key=attrgetter("pause_us"))
         self.paused_until_us = yield from flow_of(verbs.pause_at_least(longest.pause_us))
         is_known = all(job.popped_us <= self._paused_at_us for job in decisions)
-        log_lines.log_paused([*decisions], longest.reason, self.paused_until_us, is_known=is_known)
+        log_lines.log_paused([*decisions], longest.reason, self.paused_until_us, is_known=is_known, are_lost=are_lost)
         self._paused_at_us = self.paused_until_us - longest.pause_us
-        yield from verbs.fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
-        return False
 
     def _note_verdicts(self, decisions: Mapping[Job, Settlement], dead: Mapping[Job, bool]) -> bool:
         """Notes and logs what became of jobs. Returns whether the last one is dead."""

@@ -454,6 +454,8 @@ class TopicConsumer:
         self._started_at.pop(job, None)
         self.settler.results.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
+        if job.lost and not target.settles:
+            self.settler.lost_raised({job: fault})
         if job.lost or (target.settles and job.settled):
             return
         stopped = stopped or (isinstance(fault, asyncio.CancelledError) and target.process is not None)
