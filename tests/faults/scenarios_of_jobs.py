@@ -49,6 +49,27 @@ def add_keep_of_a_job_that_is_there(scenario: Scenario) -> Iterator[None]:
 
 
 @verb
+def add_once(scenario: Scenario) -> Iterator[None]:
+    scenario.at.configure(keep_finished="1d")
+    yield
+    assert scenario.perform("add", "tea", id="a", if_exists="once").is_new
+    scenario.at.finish(scenario.at.pop())
+    assert scenario.perform("add", "tea", id="a", if_exists="once").state == "finished"
+    assert counts(scenario) == (0, 0, 0, 0)
+
+
+@verb
+def add_many_once(scenario: Scenario) -> Iterator[None]:
+    scenario.at.configure(keep_finished="1d")
+    scenario.at.add("old", id="a")
+    scenario.at.finish(scenario.at.pop())
+    yield
+    added = scenario.perform("add_many", [NewJob("new", id=id) for id in "ab"], if_exists="once")
+    assert [(one.is_new, one.state) for one in added] == [(False, "finished"), (True, "ready")]
+    assert counts(scenario) == (0, 1, 0, 0)
+
+
+@verb
 def add_replace(scenario: Scenario) -> Iterator[None]:
     scenario.at.add("old", id="a", delay="1h")
     yield
