@@ -6,20 +6,19 @@ says. A new page is a function and a line in PAGES.
 
 from __future__ import annotations
 
-import inspect
 import re
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from msgspec import UNSET
+from typing import TYPE_CHECKING
 
 import figures
 import interface
-import tarry
+import reference_of_python as reference
 import tree
 from contract import contract_page
 from life_cycle import life_cycle
 from promises import promises_page
+from reference_of_python import page_of_names, sections
 from routes import http_page
 from tarry import errors
 from tarry.values import keys
@@ -45,11 +44,6 @@ another.
 
 You may read these keys. Change them only through tarry, because its scripts rely on one another.
 """
-TOPICS = """\
-`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. Where a method stands beside its blocking twin
-in one class, as of tasks, the awaited one ends with `_async`: `task.add`, `await task.add_async`. A duration is a number of seconds, a
-`timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
-"""
 PRECEDENCE = """\
 A setting can be given in several places. The most specific one counts: in the table, the first of the row that is given, unless a note
 below says that two of them are compared. `None` is not given where it is no value: a handler cannot say that nothing is kept. The client
@@ -67,7 +61,6 @@ PLACES: dict[Level, str] = {
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
 BLOCK = re.compile(r"^```text\n.*?^```\n", re.M | re.S)
 PICTURE = re.compile(r"(<!-- as on (\S+): begin -->\n).*?(<!-- end -->\n)", re.S)
-ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
 
 def errors_page() -> str:
@@ -77,8 +70,7 @@ def errors_page() -> str:
         OPENING,
         "| error | `code` | also a |\n|---|---|---|\n" + "".join(f"{row}\n" for row in _error_rows()),
     ]
-    parts += [_error_section(error) for error in _errors()]
-    return "\n".join(parts)
+    return "\n".join([*parts, sections("errors")])
 
 
 def _errors() -> Iterator[type[errors.TarryError]]:
@@ -89,30 +81,8 @@ def _errors() -> Iterator[type[errors.TarryError]]:
 
 def _error_rows() -> Iterator[str]:
     for error in _errors():
-        others = [base.__name__ for base in error.__bases__ if not issubclass(base, errors.TarryError)]
-        also = ", ".join(f"`{name}`" for name in others if name != "Exception")
+        also = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if base not in (errors.TarryError, Exception))
         yield f"| [`{error.__name__}`](#{error.__name__.lower()}) | `{error.code}` | {also} |"
-
-
-def _error_section(error: type[errors.TarryError]) -> str:
-    text = f"## {error.__name__}\n\n{_markdown(inspect.getdoc(error) or '')}\n"
-    attributes = list(_attributes(error))
-    return text + ("\n" + "\n".join(attributes) + "\n" if attributes else "")
-
-
-def _attributes(error: type[errors.TarryError]) -> Iterator[str]:
-    """What ``__init__`` keeps, with the ``#:`` comment above it."""
-    if "__init__" not in vars(error):
-        return
-    parameters = inspect.signature(error).parameters
-    for comment, name in ATTRIBUTE.findall(inspect.getsource(error)):
-        told = " ".join(line.strip().removeprefix("#: ") for line in comment.splitlines())
-        kind = _markdown(str(parameters[name].annotation)) if name in parameters else ""
-        yield f"- `{name}`{f' ({kind})' if kind else ''}" + (f": {_markdown(told)}" if told else "")
-
-
-def _markdown(text: str) -> str:
-    return text.replace("``", "`")
 
 
 def keys_page() -> str:
@@ -128,57 +98,6 @@ def decisions_page() -> str:
     headings = {record.name: record.read_text(encoding="utf-8").partition("\n")[0] for record in records}
     lines = [f"- [{heading.removeprefix('# ')}]({name})\n" for name, heading in headings.items()]
     return "\n".join(["# Decisions\n", DECISIONS, "".join(lines)])
-
-
-def topics_page() -> str:
-    """What client, topic and job can, as their own words say it."""
-    parts = ["# Client, topic, job\n", TOPICS]
-    for kind in (
-        tarry.Client,
-        tarry.Topic,
-        tarry.Job,
-        tarry.types.BaseJob,
-        tarry.JobInfo,
-        tarry.NewJob,
-        tarry.Schedules,
-    ):
-        parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
-        for name, member in _members(kind).items():
-            shown = name in dir(kind) and not name.startswith("_") and (inspect.getdoc(member) or "")
-            if shown and isinstance(member, property):
-                parts.append(f"### `.{name}`\n\n{_prose(shown)}\n")
-            elif shown and inspect.isfunction(member):
-                parts.append(f"### `{name}`\n\n```text\n{name}{_signature(member)}\n```\n\n{_prose(shown)}\n")
-    return "\n".join(parts)
-
-
-def _members(kind: type) -> dict[str, Any]:
-    """The members of a client, with those that all clients have; of another class its own."""
-    bases = kind.__mro__[::-1] if kind is tarry.Client else [kind]
-    return {name: member for base in bases for name, member in vars(base).items()}
-
-
-def _signature(verb: Callable[..., object]) -> str:
-    """As it is called: without ``self``; a default that only says "not given" stands as an ellipsis."""
-    signature = inspect.signature(verb)
-    shown, keywords = [], False
-    for parameter in list(signature.parameters.values())[1:]:
-        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
-            keywords = True
-            shown.append("*")
-        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-        keywords = keywords or bool(star)
-        text = f"{star}{parameter.name}: {str(parameter.annotation).replace(' | UnsetType', '')}"
-        if parameter.default is not parameter.empty:
-            text += " = " + ("…" if parameter.default is UNSET else repr(parameter.default))
-        shown.append(text)
-    return f"({', '.join(shown)}) -> {signature.return_annotation}"
-
-
-def _prose(text: str) -> str:
-    """Lines that are set in columns become a list."""
-    lines = re.sub(r"\n {6,}", " ", _markdown(text)).splitlines()
-    return "\n".join(f"- {re.sub(' {2,}', ' — ', line)}" if re.match(r"`\w+`  ", line) else line for line in lines)
 
 
 def precedence_page() -> str:
@@ -207,7 +126,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/keys.md": keys_page,
     "reference/precedence.md": precedence_page,
     "reference/promises.md": promises_page,
-    "reference/topics.md": topics_page,
+    **{f"reference/{name}.md": partial(page_of_names, name) for name in reference.PAGES if name != "errors"},
 }
 
 

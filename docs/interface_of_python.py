@@ -48,7 +48,7 @@ def names() -> Iterator[str]:
     for module in public_modules():
         for name in names_of(module):
             place = f"{module.__name__}.{name}"
-            lines += _told(place, module, name, shown)
+            lines += lines_of_name(place, module, name, shown)
     return (line for _, line in sorted(lines))
 
 
@@ -68,10 +68,10 @@ def names_of(module: types.ModuleType) -> list[str]:
     return sorted(name for name, value in own.items() if not name.startswith("_") and callable(value))
 
 
-def _told(place: str, module: types.ModuleType, name: str, shown: dict[int, str]) -> Iterator[tuple[str, str]]:
+def lines_of_name(place: str, module: types.ModuleType, name: str, shown: dict[int, str]) -> Iterator[tuple[str, str]]:
     """The lines of a name, with what they are sorted by."""
-    if _is_lazy(module, name):
-        yield place, f"{place}: {_declared(module)[name]}"
+    if is_lazy(module, name):
+        yield place, f"{place}: {declared_types(module)[name]}"
         return
     value = getattr(module, name)
     if isinstance(value, (type, types.FunctionType)):
@@ -82,7 +82,7 @@ def _told(place: str, module: types.ModuleType, name: str, shown: dict[int, str]
     if isinstance(value, type):
         yield from _class(place, value)
     elif inspect.isfunction(value):
-        yield from _function(place, value)
+        yield from lines_of_function(place, value)
     elif inspect.ismodule(value):
         yield place, f"{place}: module"
     elif isinstance(value, (str, bytes, int, float)):
@@ -92,23 +92,23 @@ def _told(place: str, module: types.ModuleType, name: str, shown: dict[int, str]
 
 
 def _class(place: str, kind: type) -> Iterator[tuple[str, str]]:
-    bases = ", ".join(_bases(kind))
+    bases = ", ".join(bases_of(kind))
     yield place, f"class {place}" + (f"({bases})" if bases else "")
-    constructor = _constructor(kind)
+    constructor = constructor_of(kind)
     if constructor is not None:
         yield f"{place}(", f"{place}{constructor}"
-    for name, lines in sorted(_members(kind).items()):
+    for name, lines in sorted(members_of(kind).items()):
         for line in lines:
             yield f"{place}.{name}", line.replace("@", f"{place}.{name}", 1)
 
 
-def _bases(kind: type) -> Iterator[str]:
+def bases_of(kind: type) -> Iterator[str]:
     """Public bases and those of other libraries; an inner one is replaced by its own."""
     for base in kind.__bases__:
         if base in _public_classes():
             yield _public_classes()[base]
         elif base.__module__.partition(".")[0] == "tarry":
-            yield from _bases(base)
+            yield from bases_of(base)
         elif base is not object and base.__name__ not in ("Generic", "_StructMixin"):
             yield base.__name__
 
@@ -119,13 +119,13 @@ def _public_classes() -> dict[type, str]:
     found: dict[type, str] = {}
     for module in public_modules():
         for name in names_of(module):
-            value = None if _is_lazy(module, name) else getattr(module, name)
+            value = None if is_lazy(module, name) else getattr(module, name)
             if isinstance(value, type):
                 found.setdefault(value, f"{module.__name__}.{name}")
     return found
 
 
-def _ancestry(kind: type) -> list[type]:
+def ancestry_of(kind: type) -> list[type]:
     """The class and its inner bases: those whose members no other public class shows."""
     taken: set[type] = set()
     for base in kind.__mro__[1:]:
@@ -134,7 +134,7 @@ def _ancestry(kind: type) -> list[type]:
     return [one for one in kind.__mro__ if one not in taken and one.__module__.partition(".")[0] == "tarry"]
 
 
-def _constructor(kind: type) -> str | None:
+def constructor_of(kind: type) -> str | None:
     """Its parameters, if tarry defines it and users can call it: it needs no object of the inside."""
     made = is_dataclass(kind) or issubclass(kind, msgspec.Struct) or hasattr(kind, "_fields")
     home = next((one for one in kind.__mro__ if set(CONSTRUCTORS) & set(vars(one))), object)
@@ -165,11 +165,11 @@ def _is_inner(annotation: object, home: type) -> bool:
     return False
 
 
-def _members(kind: type) -> dict[str, list[str]]:
+def members_of(kind: type) -> dict[str, list[str]]:
     """The lines of each public member; ``@`` stands for its place. What is nearest to the class wins."""
     found: dict[str, list[str]] = {}
     hidden = for_modules(kind)
-    for one in _ancestry(kind):
+    for one in ancestry_of(kind):
         own: dict[str, list[str]] = {}
         for name, annotation in inspect.get_annotations(one).items():
             own[name] = [f"@: {type_text(annotation)}"]
@@ -205,13 +205,17 @@ def _member(kind: type, name: str, value: object) -> list[str]:
         ]
     if isinstance(value, (classmethod, staticmethod)):
         word = type(value).__name__
-        return [f"{word} {line}" for _, line in _function("@", value.__func__, bound=isinstance(value, classmethod))]
+        return [
+            f"{word} {line}" for _, line in lines_of_function("@", value.__func__, bound=isinstance(value, classmethod))
+        ]
     if inspect.isfunction(value):
         written_here = (
             value.__qualname__ == f"{kind.__qualname__}.{name}" and "<string>" not in value.__code__.co_filename
         )
         return (
-            [line for _, line in _function("@", value, bound=True)] if written_here or not name.startswith("__") else []
+            [line for _, line in lines_of_function("@", value, bound=True)]
+            if written_here or not name.startswith("__")
+            else []
         )
     if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return ["@"]
@@ -222,7 +226,7 @@ def _member(kind: type, name: str, value: object) -> list[str]:
 
 def _set_in_constructor(kind: type) -> dict[str, str]:
     """What ``__init__`` sets as it is written, with its type if one is written or it is a parameter as it came."""
-    node = next((one for one in ast.walk(_tree(kind.__module__)) if _is_constructor(one, kind.__name__)), None)
+    node = next((one for one in ast.walk(tree_of(kind.__module__)) if _is_constructor(one, kind.__name__)), None)
     if not isinstance(node, ast.FunctionDef):
         return {}
     parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -251,7 +255,7 @@ def _is_constructor(node: ast.AST, owner: str) -> bool:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def tree_of(module: str) -> ast.Module:
     """A module as it is written; each function of a class knows its class."""
     spec = find_spec(module)
     assert spec is not None
@@ -267,22 +271,22 @@ def _tree(module: str) -> ast.Module:
 @cache
 def _imports(module: str) -> dict[str, tuple[str, str]]:
     """Where the names of a module come from, also those that only type checkers import; its own classes too."""
-    found = {node.name: (module, node.name) for node in _tree(module).body if isinstance(node, ast.ClassDef)}
-    for node in ast.walk(_tree(module)):
+    found = {node.name: (module, node.name) for node in tree_of(module).body if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {one.asname or one.name: (node.module, one.name) for one in node.names}
     return found
 
 
-def _is_lazy(module: types.ModuleType, name: str) -> bool:
+def is_lazy(module: types.ModuleType, name: str) -> bool:
     """Whether it is made at its first use, as ``tarry.django.worker`` is; its type is declared."""
-    return name in _declared(module)
+    return name in declared_types(module)
 
 
 @cache
-def _declared(module: types.ModuleType) -> dict[str, str]:
+def declared_types(module: types.ModuleType) -> dict[str, str]:
     """The names whose types a module declares without a value, also for type checkers only."""
-    body = _tree(module.__name__).body
+    body = tree_of(module.__name__).body
     return {
         node.target.id: ast.unparse(node.annotation)
         for node in [*body, *(one for some in body if isinstance(some, ast.If) for one in some.body)]
@@ -290,7 +294,7 @@ def _declared(module: types.ModuleType) -> dict[str, str]:
     }
 
 
-def _function(place: str, function: Any, *, bound: bool = False) -> Iterator[tuple[str, str]]:
+def lines_of_function(place: str, function: Any, *, bound: bool = False) -> Iterator[tuple[str, str]]:
     """A line for each of its overloads, or one."""
     word = "async " if inspect.iscoroutinefunction(function) else ""
     for one in get_overloads(inspect.unwrap(function)) or [function]:
@@ -353,7 +357,7 @@ def fixtures() -> Iterator[str]:
     """The fixtures of the pytest plugin, which pyproject.toml names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for module in project["entry-points"]["pytest11"].values():
-        functions = [node for node in _tree(module).body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        functions = [node for node in tree_of(module).body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         for node in sorted(functions, key=lambda one: one.name):
             marks = [ast.unparse(mark) for mark in node.decorator_list]
             for mark in marks:

@@ -1,13 +1,100 @@
-"""The pages made from the code say what the code says."""
+"""The pages made from the code say what the code says, and the reference has every public name, with an example."""
 
 from __future__ import annotations
+
+import ast
+import inspect
+import pydoc
+import re
 
 import pytest
 
 import generate
+import interface_of_python as python
+import reference_of_python as reference
+import tarry
+from doc_pages import blocks
+from reference_of_python import Name
+
+PAGES = [f"reference/{page}.md" for page in reference.PAGES]
+HEADINGS = {
+    title: page
+    for page in PAGES
+    for title in re.findall(r"^##+ `?([\w.]+)`?$", (generate.DOCS / page).read_text(encoding="utf-8"), re.M)
+}
+"""The names that have a section, with their pages."""
+CLASSES = [one for one in reference.all_names() if isinstance(one.value, type)]
+
+
+def title(one: Name) -> str:
+    return one.title
+
+
+def own_members(one: Name) -> dict[str, list[str]]:
+    """Those that are not told of the class that it is like, without what one writes with operators."""
+    named = {name: lines for name, lines in python.members_of(one.value).items() if not name.startswith("__")}
+    return {name: lines for name, lines in named.items() if not reference.is_told_elsewhere(one, name)}
+
+
+def names_in(title: str, page: str) -> set[str]:
+    """What the examples of a name take from objects or define, such as ``finish`` of ``job.finish()``."""
+    trees = [ast.parse(cell.text) for cell in reference.cells(page).get(title, ()) if cell.language == "python"]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    taken = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return taken | {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize("name", [*generate.PAGES, *generate.PARTS])
 def test_the_page_matches_the_code(name: str) -> None:
     written = (generate.DOCS / name).read_text(encoding="utf-8")
     assert written == generate.page(name), f"docs/{name} is stale: run `make docs`"
+
+
+def test_every_public_name_has_a_section() -> None:
+    """Asked of the modules themselves, not of the generator; a name of two modules has one section."""
+    told = {value for one in reference.all_names() if one.title in HEADINGS and (value := one.place)}
+    places = {id(one.value): one.place for one in CLASSES}
+    for module in python.public_modules():
+        for name in getattr(module, "__all__", ()):
+            value = None if python.is_lazy(module, name) else getattr(module, name)
+            assert {f"{module.__name__}.{name}", places.get(id(value))} & told, f"{module.__name__}.{name}: in no page"
+
+
+@pytest.mark.parametrize("one", reference.all_names(), ids=title)
+def test_each_name_has_an_example(one: Name) -> None:
+    file = reference.file_of_examples(one.page)
+    assert one.title in reference.cells(one.page), (
+        f"write one in {file.relative_to(generate.DOCS.parent)}, as # %% {one.title}"
+    )
+
+
+@pytest.mark.parametrize("one", CLASSES, ids=title)
+def test_each_method_is_called_by_an_example(one: Name) -> None:
+    methods = [name for name, lines in own_members(one).items() if not reference.is_data(lines)]
+    called = names_in(one.title, one.page)
+    without = [name for name in methods if name not in called | names_in(f"{one.title}.{name}", one.page)]
+    assert without == [], f"call them in the example of {one.title}, or write one as # %% {one.title}.METHOD"
+
+
+@pytest.mark.parametrize("one", CLASSES, ids=title)
+def test_each_attribute_is_listed(one: Name) -> None:
+    text = (generate.DOCS / "reference" / f"{one.page}.md").read_text(encoding="utf-8")
+    section = text.partition(f"\n## {one.title}\n")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"^- `(\w+)` \(`.+`\)", section, re.M))
+    assert {name for name, lines in own_members(one).items() if reference.is_data(lines)} <= listed
+
+
+@pytest.mark.parametrize("page", reference.PAGES)
+def test_examples_run_in_the_order_in_which_they_are_written(page: str) -> None:
+    written = [cell.text for cells in reference.cells(page).values() for cell in cells]
+    shown = blocks(generate.DOCS / "reference" / f"{page}.md")
+    assert [block.text.strip() for block in shown if block.language in {"python", "sh"}] == written
+
+
+@pytest.mark.parametrize("one", CLASSES, ids=title)
+def test_help_shows_the_arguments(one: Name) -> None:
+    if python.constructor_of(one.value) is None or one.value.__name__ not in tarry.__all__:
+        return
+    shown = pydoc.plain(pydoc.render_doc(one.value)).partition("Method resolution order")[0]
+    assert [name for name in inspect.signature(one.value).parameters if not re.search(rf"\b{name}\b", shown)] == []
+    assert "**words" not in shown

@@ -88,6 +88,8 @@ class MessageCodec:
 class WaitingTasks:
     """The tasks of one app that wait in a topic. Thread-safe, fork-safe; connects when it is first used."""
 
+    _for_modules = ("add", "async_client", "queues", "settings")
+
     def __init__(
         self,
         app: Celery,

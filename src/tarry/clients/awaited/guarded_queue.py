@@ -47,6 +47,8 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     keep jobs until they are finished.
     """
 
+    _for_modules = ("context",)
+
     def __init__(
         self,
         engine: Engine,

@@ -48,6 +48,8 @@ class GuardedQueue(SizedOperators, Generic[T]):
     keep jobs until they are finished.
     """
 
+    _for_modules = ("context",)
+
     def __init__(
         self,
         engine: Engine,
