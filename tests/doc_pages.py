@@ -4,6 +4,13 @@
 ```console
 $ pip install 'tarry[embedded]'
 ```
+
+A block whose first line is a comment with the name of a file is that file, without this line:
+
+```python
+# shop.py
+import tarry
+```
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ MADE = re.compile(
     r"<!-- (?:(?:bench|chaos|pending|profile|scale): \w+|made by [\w/.]+: begin) -->.*?<!-- (?:\w+: )?end -->", re.S
 )
 """Tables that are written from readings."""
+_FILE = re.compile(r"(?:#|//) (?P<name>[\w./@-]+\.\w+|Dockerfile)(?P<at_end>, at its end)?\n")
 _ESCAPE = re.compile(r"<!-- not run:(?P<reason>.*)-->")
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\S*)")
 
@@ -46,6 +54,28 @@ class Block:
     language: str
     text: str
     not_run: str | None  # the reason why not
+
+    @property
+    def file(self) -> str | None:
+        """The file that the block is."""
+        return found["name"] if (found := _FILE.match(self.text)) else None
+
+    @property
+    def content(self) -> str:
+        """Of that file."""
+        return self.text.partition("\n")[2]
+
+    @property
+    def script(self) -> str:
+        """The block as a script; a file is written."""
+        if self.file is None:
+            return self.text
+        return f"cat {self._redirection} {self.file} <<'END_OF_FILE'\n{self.content}END_OF_FILE\n"
+
+    @property
+    def _redirection(self) -> str:
+        found = _FILE.match(self.text)
+        return ">>" if found and found["at_end"] else ">"
 
     @property
     def place(self) -> str:

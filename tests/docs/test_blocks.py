@@ -2,7 +2,7 @@
 
 ``python`` blocks of a page share one namespace; ``console`` blocks run the lines after ``$ `` and compare what follows
 with what came out (``…`` stands for anything); ``sh`` blocks run whole; a ``java`` block is a file, as its class is called,
-which ``java`` compiles and runs. Without a JDK the rest of its page runs, and the page is then told as skipped. The service that a page
+which ``java`` compiles and runs. A block that begins with a file's name is written to that file. Without a JDK the rest of its page runs, and the page is then told as skipped. The service that a page
 starts is at a free port.
 """
 
@@ -124,7 +124,9 @@ def test_all_blocks_run(page: Path, page_module: ModuleType, monkeypatch: pytest
         if block.not_run:
             continue
         monkeypatch.setenv("OWN_PID", "yes" if '"pid":' in text else "")
-        if block.language == "python":
+        if block.file:
+            run_shell(block.script, block)
+        elif block.language == "python":
             run_python(block, page_module)
         elif block.language == "console":
             run_console(block)

@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import tarry
-from doc_pages import ROOT
+from doc_pages import ROOT, blocks
 from tarry.values.durations import SECOND, duration_us
 from tarry.worker.parent import KILL_MARGIN_S
 from tarry.worker.parent_messages import BAD_ARGUMENTS
@@ -28,7 +28,8 @@ from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs/production/deploy-a-worker.md").read_text(encoding="utf-8")
+AT = ROOT / "docs/production/deploy-a-worker.md"
+PAGE = AT.read_text(encoding="utf-8")
 VENV = Path(sys.executable).parent
 MOST_EXPOSED = 20
 """Of 100, as systemd-analyze counts what a service could do if it were taken over."""
@@ -36,9 +37,8 @@ MOST_EXPOSED = 20
 
 def written(name: str) -> str:
     """The file that a block of the page writes."""
-    found = re.findall(rf"^cat > {re.escape(name)} <<'END'\n(.*?)^END$", PAGE, re.M | re.S)
-    assert len(found) == 1, name
-    return str(found[0])
+    [block] = [block for block in blocks(AT) if block.file == name]
+    return block.content
 
 
 UNIT, DOCKERFILE, REQUIREMENTS, SHOP = map(

@@ -92,7 +92,9 @@ def test_every_guide_has_the_same_parts(page: Path) -> None:
 def before(page: Path) -> str:
     """The program before, as one script."""
     return "".join(
-        block.text for block in part(page, "Before") if block.language == "sh" and block.not_run != "needs the network"
+        block.script
+        for block in part(page, "Before")
+        if (block.file or block.language == "sh") and block.not_run != "needs the network"
     )
 
 

@@ -12,6 +12,8 @@ from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, blocks, name
 
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
+FILES = {"js", "ini", "dockerfile"}
+"""What is only shown as a file, which a command on the page uses."""
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
@@ -27,7 +29,14 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_block_names_its_language(page: Path) -> None:
-    assert [block.place for block in blocks(page) if block.language not in RUN | SHOWN] == []
+    assert [block.place for block in blocks(page) if block.language not in RUN | SHOWN | FILES] == []
+    assert [block.place for block in blocks(page) if block.language in FILES and not block.file] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_file_is_a_block_of_its_own(page: Path) -> None:
+    """Coloured and copied as what it is: its first line is a comment with its name."""
+    assert [block.place for block in blocks(page) if block.language == "sh" and "<<" in block.text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
