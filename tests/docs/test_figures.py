@@ -63,6 +63,18 @@ def test_no_measured_number_is_written_by_hand(page: Path) -> None:
         assert by_hand(text) == []
 
 
+BY_DEFAULT = re.compile(r"(?:by default|default is),? \d[^|.;]*|\d[\d,.]*(?: [a-z]+)?,? by default", re.I)
+"""A default that is no reference."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name not in {"decisions", "migrate"}], ids=name)
+def test_defaults_are_references(page: Path) -> None:
+    """Those of other systems are on the pages about them."""
+    text = page.read_text(encoding="utf-8")
+    if not text.startswith(generate.NOTE) and page.name not in {"CHANGELOG.md", "compared.md"}:
+        assert BY_DEFAULT.findall(figures.REFERENCE.sub("", prose.without_code(text))) == []
+
+
 def by_hand(text: str) -> list[str]:
     return BY_HAND.findall(figures.REFERENCE.sub("", prose.without_code(MADE.sub("", text))))
 
