@@ -111,6 +111,16 @@ def test_a_schedule_shows_next_and_last_occurrences_and_its_job_options(
     assert http.get("/schedule?topic=mail&name=a%20b").status_code == 400
 
 
+def test_a_schedule_that_waits_for_room_says_so(http: httpx.Client, past: TestClient) -> None:
+    past.topic("mail").configure(max_pending=1)
+    past.topic("mail").add("in the way", delay="9h")
+    past.schedules.put("mail", "news", "all", every="20m")
+    past.clock.advance("1h")
+    past.topic("mail").pop()
+    assert "topic full" in row(http, "news")
+    assert "It waits, because its topic is full" in http.get("/schedule?topic=mail&name=news").text
+
+
 def test_declared_and_orphaned_schedules_are_distinguished(http: httpx.Client, past: TestClient) -> None:
     declare(past, "old", "10h")
     past.clock.advance("10m")

@@ -179,6 +179,18 @@ def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) 
     assert cli("schedule", "put", "orders", "x", "--cron", "bad").returncode == 2
 
 
+def test_a_schedule_that_waits_for_room_says_so(client: tarry.Client, cli: Cli) -> None:
+    orders = client.topic("orders")
+    orders.configure(max_pending=1)
+    orders.add("in the way", delay="1h")
+    cli("schedule", "put", "orders", "tidy", "--every", "1h", "--first", "2026-01-01T08:00:00Z")
+    assert orders.pop() is None
+    for command in (("list",), ("get", "orders", "tidy")):
+        assert "next 2026-01-01T08:00:00Z  fired 0  waits: its topic is full" in cli("schedule", *command).stdout
+    orders.configure(max_pending=2)
+    assert "waits" not in cli("schedule", "list").stdout
+
+
 def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> None:
     [none] = answers("configure", "orders")
     [limits] = answers("configure", "orders", "--rate", "100/1m", "--burst", "5", "--concurrency", "2")

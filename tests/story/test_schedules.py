@@ -94,6 +94,7 @@ async def test_a_schedule_waits_while_its_topic_is_full(
     await topic.configure(max_pending=1)
     await schedules.put(topic, "s", "scheduled", every="10s", missed="all")
     await topic.add("in the way", delay="1h")
+    begin = clock.now
     clock.advance("15s")
     assert await topic.pop() is None
     assert (await topic.stats()).held == 1
@@ -102,6 +103,9 @@ async def test_a_schedule_waits_while_its_topic_is_full(
     assert (await topic.stats()).held == 2
     assert await topic.pop() is None, "it is not tried at each pop"
     assert (await topic.stats()).held == 2
+    shown = await schedules.get(topic, "s")
+    assert shown.next == begin + timedelta(seconds=10), "the occurrence that waits, and not the next try"
+    assert (await schedules.list(topic))[0] == shown
     await topic.configure(max_pending=3)
     clock.advance("5s")
     assert [job.body for job in await topic.pop_many(9)] == ["scheduled"] * 2, "none is lost"

@@ -12,6 +12,8 @@ from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarry import Schedule
 
 SCHEDULES = group("schedule", "Jobs that come again: at an interval, or by calendar.")
@@ -83,7 +85,7 @@ def put(
         max_lateness=max_lateness,
         priority=priority,
     )
-    show_schedule(session, made)
+    show_schedules(session, [made])
 
 
 @verb(name="list", within=SCHEDULES)
@@ -95,8 +97,7 @@ def list_(
     found = session.client.schedules.list(topic)
     if not found:
         session.print_note("there is no schedule yet")
-    for schedule in found:
-        show_schedule(session, schedule)
+    show_schedules(session, found)
 
 
 @verb(within=SCHEDULES)
@@ -105,7 +106,7 @@ def get(session: CommandSession, topic: TopicName, id: ScheduleId) -> None:
     found = session.client.schedules.get(topic, id)
     if found is None:
         raise unknown(session, topic, id)
-    show_schedule(session, found)
+    show_schedules(session, [found])
 
 
 @verb(within=SCHEDULES)
@@ -137,7 +138,15 @@ def report_change(session: CommandSession, topic: str, id: str, what: str, exist
     session.print_answer({"topic": topic, "id": id, "done": what}, f"{topic}  {id}  {what}")
 
 
-def show_schedule(session: CommandSession, schedule: Schedule) -> None:
+def show_schedules(session: CommandSession, schedules: Sequence[Schedule]) -> None:
+    topics = {one.topic for one in schedules if one.next is not None}
+    stats = {topic: session.client.topic(topic).stats() for topic in topics}
+    for one in schedules:
+        is_held = one.next is not None and stats[one.topic].full and one.next <= stats[one.topic].now
+        _show(session, one, is_held=is_held)
+
+
+def _show(session: CommandSession, schedule: Schedule, *, is_held: bool) -> None:
     when = (
         f"{schedule.cron} {schedule.tz}"
         if schedule.cron
@@ -147,6 +156,7 @@ def show_schedule(session: CommandSession, schedule: Schedule) -> None:
     )
     next_ = "paused" if schedule.paused else f"next {output.rfc3339(schedule.next) or 'never'}"
     data = [schedule.topic, schedule.id, when, next_, f"fired {schedule.fired}"]
+    data += ["waits: its topic is full"] if is_held else []
     data += [f"last {output.rfc3339(schedule.last)}"] if schedule.last else []
     if schedule.damaged:
         data = [schedule.topic, schedule.id, "damaged: put it again, or delete it"]

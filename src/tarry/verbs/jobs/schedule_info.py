@@ -26,7 +26,7 @@ _UNSENT = bytes(7)
 class Schedule(metaclass=HidesOtherWords):
     """A schedule as it is now.
 
-    ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
+    ``next`` is its next occurrence, ``None`` while it is paused; one that is past waits for a client that pops, or for room in a full topic. ``fired`` counts its jobs, ``skipped`` the occurrences that
     were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no running worker's code does any more.
     ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
     ``damaged``: what is stored cannot be read, or only by a newer tarry; put it again, or delete it.

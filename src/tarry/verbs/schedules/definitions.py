@@ -66,7 +66,7 @@ class ScheduleDefinition:
 def _read(keys: TopicKeys, ids: Sequence[bytes]) -> ScriptCall[tuple[int, list[StoredSchedule | None]]]:
     def decode(reply: Reply) -> tuple[int, list[StoredSchedule | None]]:
         now, declared, *rows = reply
-        return now, [None if row is None else stored_schedule(row, int(declared or 0)) for row in rows]
+        return now, [None if row is None else stored_schedule(row, now, int(declared or 0)) for row in rows]
 
     return ScriptCall(GET, GET.keys_for(keys), (), decode, items=ids, reply_header=2)
 
@@ -106,9 +106,9 @@ def _list_partition(keys: TopicKeys) -> Flow[list[StoredSchedule]]:
     stored: dict[str, StoredSchedule] = {}
     cursor = b"0"
     while True:
-        _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, LIST.keys_for(keys), (cursor, _STEP), list))
+        now, declared, cursor, *rows = yield from ask(ScriptCall(LIST, LIST.keys_for(keys), (cursor, _STEP), list))
         for row in rows:
-            schedule = stored_schedule(row, int(declared or 0))
+            schedule = stored_schedule(row, now, int(declared or 0))
             stored[schedule.record.id] = schedule
         if cursor == b"0":
             return list(stored.values())

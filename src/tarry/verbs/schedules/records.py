@@ -27,6 +27,10 @@ LEASE_US = 150_000_000
 """A declaration that was not renewed for this time has ended; lua/schedules/declare.lua has the same."""
 
 
+LONGEST_WAIT_US = 60_000_000
+"""After this time at the latest an occurrence that is past is tried again; lua/schedules/fire.lua has the same."""
+
+
 class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """Further options of a schedule, stored as JSON."""
 
@@ -134,17 +138,27 @@ def moments_of(stored: bytes) -> tuple[int, int]:
     return int(after), int(changed)
 
 
-def stored_schedule(row: list[Any], declared_us: int) -> StoredSchedule:
+def stored_schedule(row: list[Any], now: int, declared_us: int) -> StoredSchedule:
     """Parses a row of the scripts ``get`` and ``list``."""
     id, stored, score, declaration = row
-    next = None if score is None else int(float(score))
+    record = unpack_damaged(id, stored)
+    next = None if score is None else _next(record, int(float(score)), now)
     if declaration is None:
-        return StoredSchedule(
-            unpack_damaged(id, stored), next, from_code=False, orphaned=False, version=None, declared=None
-        )
+        return StoredSchedule(record, next, from_code=False, orphaned=False, version=None, declared=None)
     affirmed, version = declaration.split()[:2]
     orphaned = declared_us - int(affirmed) > LEASE_US
-    return StoredSchedule(unpack_damaged(id, stored), next, True, orphaned, version.decode(), int(affirmed))
+    return StoredSchedule(record, next, True, orphaned, version.decode(), int(affirmed))
+
+
+def _next(record: ScheduleRecord, tried_at: int, now: int) -> int:
+    """The next occurrence. One that is past is tried again soon: a client is about to add its job, or the topic is full."""
+    if record.damaged or not now < tried_at <= now + LONGEST_WAIT_US:
+        return tried_at
+    try:
+        found = recurrences.next_occurrence(record.recurrence, record.after)
+    except BadInput:  # this machine does not know the time zone
+        return tried_at
+    return tried_at if found is None or found > now else found
 
 
 def id_of(value: str) -> bytes:

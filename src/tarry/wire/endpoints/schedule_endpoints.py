@@ -62,7 +62,8 @@ class PutSchedule(Strict):
 
 
 class ScheduleShown(Carried, kw_only=True):
-    """A schedule as it is now. ``next`` is left out while it is paused; ``orphaned``: no worker's code declares it any more;
+    """A schedule as it is now. ``next`` is left out while it is paused; one that is past waits for a client that pops, or for room in a full
+    topic. ``orphaned``: no worker's code declares it any more;
     ``damaged``: what is stored cannot be read, put it again or delete it.
 
     ``last``: the last occurrence that was handled since it was changed. ``version`` marks the definition that code declared

@@ -45,6 +45,11 @@ class ScheduleRow:
         return self.stats.paused_until is not None
 
     @property
+    def topic_full(self) -> bool:
+        """Whether it waits for room in its topic."""
+        return self.stats.full and self.schedule.next is not None and self.schedule.next <= self.stats.now
+
+    @property
     def overdue(self) -> bool:
         """Whether it should have made a job by now."""
         return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE_AFTER
@@ -144,6 +149,11 @@ def verdict(row: ScheduleRow) -> tuple[str, str]:
         return "bad", "It has no next occurrence."
     if row.topic_paused:
         return "calm", "Its topic is paused: no more jobs until the topic is resumed."
+    if row.topic_full:
+        return (
+            "calm",
+            f"Due {filters.span(now - one.next)} ago. It waits, because its topic is full, and tries again every five seconds.",
+        )
     if row.overdue:
         return (
             "bad",
