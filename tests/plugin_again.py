@@ -55,7 +55,7 @@ class Again:
     def _write(self, line: str) -> None:
         """Even if the run is ended before its summary."""
         if terminal := self.config.pluginmanager.get_plugin("terminalreporter"):
-            if terminal._tw.width_of_current_line:
+            if self.config.get_terminal_writer().width_of_current_line:
                 terminal.write_line("")
             terminal.write_line(line, red=True)
             terminal.flush()
