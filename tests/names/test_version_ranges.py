@@ -50,8 +50,8 @@ RANGES = [
 ]
 """By what knows their insides: tests/names/test_foreign_insides.py, and for uvicorn tests/service/test_inside_uvicorn.py."""
 BESIDE = "OLDEST_VERSIONS"
-OF_NEWER = ("-p", "no:platformdirs", "-W", "ignore:_pytest.python.CallSpec2")
-"""The newest platformdirs has a plugin for pytest, the oldest has none; that of the oldest anyio is older than the newest pytest."""
+OF_NEWER = ("-W", "ignore:_pytest.python.CallSpec2")
+"""The plugin of the oldest anyio is older than the newest pytest."""
 INSIDES_OF_UVICORN = {
     "HttpToolsProtocol": OF_THE_CONNECTION,
     "RequestResponseCycle": OF_A_CYCLE,
