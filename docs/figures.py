@@ -1,8 +1,7 @@
 """The numbers on the pages: `{{burst.jobs_per_s}}` is measured, `{{default.ttr}}` and `{{limit.body}}` are constants of src.
 
 The site fills them in when it reads a page (conf.py), and so does everything else that shows a page: ``fill``. A name without a row of
-docs/evidence/benchmarks.json, or without a constant, is an error. A forge shows README.md as it is, so README has no references; its table of
-speed is made of them (``with_speed``, by docs/generate.py).
+docs/evidence/benchmarks.json, or without a constant, is an error. A forge shows README.md as it is, so README has none of them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from tarry.values.durations import SECOND, Duration, duration_us
 ROOT = Path(__file__).resolve().parent.parent
 READINGS = ROOT / "docs" / "evidence" / "benchmarks.json"
 REFERENCE = re.compile(r"\{\{([a-z_]+\.[a-z0-9_.]+)\}\}")
-BEGIN, END = "<!-- made by docs/figures.py: begin -->\n", "<!-- end -->\n"
 
 
 class Measured(NamedTuple):
@@ -129,15 +127,6 @@ CONSTANTS: dict[str, Constant] = {
     "limit.unknown_task": Constant("worker.unknown_tasks", "LONGEST_PAUSE_US", "us"),
     "limit.unknown_task_known": Constant("worker.unknown_tasks", "LONGEST_WHILE_KNOWN_US", "us"),
 }
-SPEED = """\
-| | |
-|---|---|
-| `add`, one by one; `add_many` | {{add.jobs_per_s}} jobs/s; {{add_many.jobs_per_s}} jobs/s |
-| a burst of 20,000 due at once, one worker process with its defaults | {{burst.jobs_per_s}} jobs/s popped, handled and finished |
-| lateness with 50 idle consumers | p50 {{lateness.p50}}, p99 {{lateness.p99}}; a bare timer of the same loop: p50 {{lateness.timer_p50}}, p99 {{lateness.timer_p99}} |
-| memory of a pending job with a 200-byte body | {{memory.job}} |
-| `pop` with a thousand, with 300,000 pending | {{pop.of_1k}}, {{pop.of_300k}} of the server's time |
-"""
 
 
 def fill(text: str) -> str:
@@ -158,13 +147,6 @@ def value(name: str) -> str:
 def values() -> dict[str, str]:
     """All of them, by name."""
     return {name: value(name) for name in (*MEASURED, *CONSTANTS)}
-
-
-def with_speed(page: str) -> str:
-    """README with the table of the last run, where it has a place for it."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    return before + begin + fill(SPEED) + end + after if end else page
 
 
 @cache

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import figures
 import interface
 import reference_of_python as reference
 import tree
@@ -130,18 +129,18 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-PARTS: dict[str, Callable[[str], str]] = {
-    "../README.md": lambda page: with_pictures(figures.with_speed(page)),
-    "maintainers/architecture.md": tree.with_picture,
-}
-"""Pages by hand with a part that is made."""
-
-
 def with_pictures(text: str) -> str:
     """A page that shows the first picture in text of another one, as that has it now."""
     return PICTURE.sub(
         lambda part: part[1] + BLOCK.findall((DOCS.parent / part[2]).read_text(encoding="utf-8"))[0] + part[3], text
     )
+
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "../README.md": with_pictures,
+    "maintainers/architecture.md": tree.with_picture,
+}
+"""Pages by hand with a part that is made."""
 
 
 def page(name: str) -> str:

@@ -12,6 +12,7 @@ from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, blocks, name
 
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
+WORDS_OF_README = 1_100
 FILES = {"js", "ini", "dockerfile"}
 """What is only shown as a file, which a command on the page uses."""
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
@@ -98,6 +99,11 @@ def test_the_changelog_has_one_section_that_is_not_released() -> None:
     undated = [title for title in titles if not re.search(r"\d{4}-\d\d-\d\d$", title)]
     assert all(title.endswith(", not yet released") for title in undated)
     assert len(undated) <= 1
+
+
+def test_readme_fits_two_screens() -> None:
+    """Somebody who has never heard of tarry reads it; what needs more words has a page."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= WORDS_OF_README
 
 
 def test_every_page_of_the_docs_can_be_reached() -> None:
