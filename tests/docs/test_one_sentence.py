@@ -1,8 +1,9 @@
-"""What is promised about killed workers is written on one page; the others link to it."""
+"""What several pages need is written on one of them; the others link to it. First of all, what is promised about killed workers."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,33 @@ def times(text: str) -> list[str]:
 )
 def test_a_second_promise_is_found(text: str) -> None:
     assert times(text) == [text]
+
+
+RUN = 12
+"""So many words in a row, on two pages, are a copy."""
+PARAGRAPH = re.compile(r"\n\n|\n(?=[-|] )|\n(?=\d+\. )")
+USUAL = re.compile(r"\*Starts from:\*|.*port 7117 is taken|.*While tarry is not published|- \[[^]]*\]", re.S)
+"""What a page to follow begins with, and lines of a menu."""
+
+
+def copies(pages: dict[str, str]) -> dict[str, set[str]]:
+    """The runs of words that are on several pages, with these pages."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for page, text in pages.items():
+        for paragraph in PARAGRAPH.split(prose.without_headings(MADE.sub("", text))):
+            words = re.findall(r"[\w'{}.]+", paragraph) if not USUAL.match(paragraph.lstrip()) else []
+            for at in range(len(words) - RUN + 1):
+                found[" ".join(words[at : at + RUN])].add(page)
+    return {run: places for run, places in found.items() if len(places) > 1}
+
+
+def test_no_sentence_is_on_two_pages() -> None:
+    """README is the front page of a forge, and repeats; each page of docs/migrate is for the users of another system."""
+    pages = {name(page): page.read_text("utf-8") for page in PAGES if page.parent.name not in {"decisions", "migrate"}}
+    by_hand = {page: text for page, text in pages.items() if not text.startswith(generate.NOTE)}
+    assert copies({page: text for page, text in by_hand.items() if page not in {"README.md", "CHANGELOG.md"}}) == {}
+
+
+def test_a_copy_is_found() -> None:
+    sentence = "The worker takes no new jobs, and running jobs have the grace period to end."
+    assert len(copies({"one": sentence, "other": f"Then: {sentence}", "third": "no"})) > 0
