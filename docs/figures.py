@@ -47,11 +47,8 @@ POP = "server time of a pop, "
 DRAIN = "100,000 elements with random due times"
 MEASURED: dict[str, Measured] = {
     "add.jobs_per_s": Measured("add", "blocking add, one by one"),
-    "add.ratio": Measured("add", "blocking add, one by one", "ratio"),
     "add_many.jobs_per_s": Measured("add_many", "add_many, 200-byte bodies"),
-    "add_many.ratio": Measured("add_many", "add_many, 200-byte bodies", "ratio"),
     "add_tasks.jobs_per_s": Measured("add_tasks", "64 asyncio tasks adding one by one"),
-    "add_tasks.ratio": Measured("add_tasks", "64 asyncio tasks adding one by one", "ratio"),
     "beanstalk.put": Measured("beanstalk", "puts, 1 connection", "ratio"),
     "beanstalk.put_of_64": Measured("beanstalk", "puts, 64 connections", "ratio"),
     "beanstalk.take": Measured("beanstalk", "reserve and delete, 1 connection", "ratio"),
