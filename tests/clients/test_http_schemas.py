@@ -85,6 +85,8 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "not_added": 0,
             "held": 0,
             "pending_bytes": None,
+            "max_pending": None,
+            "max_pending_bytes": None,
         },
     ),
     (

@@ -73,6 +73,12 @@ CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
     "workers are killed": ({"TarryJobsStuck"}, {f"tarry_timed_out_total{{{TOPIC}}}": counter(2)}),
     "producers are refused": ({"TarryTopicFull"}, {f"tarry_not_added_total{{{TOPIC}}}": counter(50)}),
     "schedules wait": ({"TarryTopicFull"}, {f"tarry_held_total{{{TOPIC}}}": counter(12)}),
+    "a topic is nearly full": ({"TarryTopicNearlyFull"}, {f"tarry_max_pending{{{TOPIC}}}": gauge(13)}),
+    "a topic has room": (set(), {f"tarry_max_pending{{{TOPIC}}}": gauge(14)}),
+    "its bytes are nearly full": (
+        {"TarryTopicNearlyFull"},
+        {f"tarry_pending_bytes{{{TOPIC}}}": gauge(91), f"tarry_max_pending_bytes{{{TOPIC}}}": gauge(100)},
+    ),
     "no workers": ({"TarryNoWorkers"}, NO_WORKERS),
     "all workers are busy": (set(), {**NO_WORKERS, f'tarry_jobs{{{TOPIC}, state="reserved"}}': gauge(4)}),
     "no workers, on purpose": ({"TarryPausedForLong"}, {**NO_WORKERS, f"tarry_paused{{{TOPIC}}}": gauge(1)}),

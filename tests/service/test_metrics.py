@@ -76,6 +76,25 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
+def test_limits_for_producers_are_those_that_were_set(
+    running_service: RunningService, api: Api, clock: Clock, valkey_url: str, partitions: int
+) -> None:
+    gauges = ("tarry_max_pending", "tarry_max_pending_bytes", "tarry_pending_bytes")
+    with TestClient(valkey_url, clock, namespace=api.namespace) as client:
+        topic = client.topic("orders", partitions=partitions)
+        topic.add("tea")
+        seen = scraped(running_service)
+        assert [
+            one.labels for name in gauges for one in seen[name].samples if one.labels["namespace"] == api.namespace
+        ] == []
+        topic.configure(max_pending=100, max_pending_bytes=1000)
+        clock.advance("1s")
+        assert topic.check().ok  # and counts the bytes, of all partitions
+        seen = scraped(running_service)
+    assert [value(seen[name], api.namespace) for name in gauges] == [100, 1000, 5]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
 def test_the_jobs_that_fall_due_soon_are_those_that_are_ready_by_then(
     running_service: RunningService, api: Api, clock: Clock, valkey_url: str, partitions: int
 ) -> None:
@@ -263,8 +282,10 @@ def test_requests_are_measured_by_route_and_status(running_service: RunningServi
 
 
 def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(
-    running_service: RunningService, api: Api
+    running_service: RunningService, api: Api, clock: Clock
 ) -> None:
+    api("PATCH", "/v1/topics/orders/settings", {"max_pending": 10, "max_pending_bytes": 1000})
+    clock.advance(1)
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
     known = {sample.name for family in scraped(running_service).values() for sample in family.samples}
     expressions = [
@@ -276,8 +297,10 @@ def test_every_expression_of_the_grafana_dashboard_uses_exported_metrics(
 
 
 def test_every_alert_is_about_something_that_is_exported_and_has_a_section_that_helps(
-    running_service: RunningService, api: Api
+    running_service: RunningService, api: Api, clock: Clock
 ) -> None:
+    api("PATCH", "/v1/topics/orders/settings", {"max_pending": 10, "max_pending_bytes": 1000})
+    clock.advance(1)
     api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
     known = {sample.name for family in scraped(running_service).values() for sample in family.samples}
     [group] = yaml.safe_load(RULES.read_text())["groups"]

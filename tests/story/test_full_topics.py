@@ -178,6 +178,10 @@ async def test_check_corrects_bytes_that_another_program_has_changed(
     clock.advance("1s")
     await topic.add("tea", id="tea")
     with redis.Redis.from_url(valkey_url) as server:
+        server.hset(topic.verbs.keys.meta, "bytes", "not a number")
+        assert (await topic.stats()).pending_bytes is None
+        assert (await topic.check()).ok
+        assert (await topic.stats()).pending_bytes == 5
         server.hset(topic.verbs.keys.meta, "bytes", 77)
         found = await topic.check()
         assert found.faults == ("the bytes of waiting jobs were 77, and are 5: corrected",)

@@ -68,6 +68,11 @@ TOTALS = {
     "held": "How often a schedule was due and waited, because the topic was full.",
     "finished_lost": "Finished jobs of which not even the id could be kept, though their topic or their handler keeps them.",
 }
+PRODUCERS = {
+    "max_pending": "How many jobs may wait, delayed and ready; only of topics with such a limit.",
+    "max_pending_bytes": "How many bytes the bodies of waiting jobs may have; only of topics with such a limit.",
+    "pending_bytes": "The bytes of the bodies of waiting jobs, where they are limited.",
+}
 
 
 class Metrics:
@@ -251,8 +256,14 @@ class _TopicCollector(CollectorRegistry):
             labels=labels,
         )
         totals = {name: CounterMetricFamily(f"tarry_{name}", words, labels=labels) for name, words in TOTALS.items()}
+        producers = {
+            name: GaugeMetricFamily(f"tarry_{name}", words, labels=labels) for name, words in PRODUCERS.items()
+        }
         for namespace, now in self._stats:
             place = (namespace, now.topic)
+            for name, limits in producers.items():
+                if (known := getattr(now, name)) is not None:
+                    limits.add_metric(place, known)
             for state in STATES:
                 jobs.add_metric((*place, state), getattr(now, state))
             for within in SOON:
@@ -279,6 +290,7 @@ class _TopicCollector(CollectorRegistry):
             condition,
             restarts,
             late,
+            *producers.values(),
             *totals.values(),
         )
 

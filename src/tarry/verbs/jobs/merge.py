@@ -46,7 +46,8 @@ def merge_stats(parts: list[Stats]) -> Stats:
     sums = {
         field.name: sum(getattr(part, field.name) for part in parts)
         for field in fields(Stats)
-        if isinstance(getattr(first, field.name), int) and field.name not in ("pending_bytes", "full")
+        if isinstance(getattr(first, field.name), int)
+        and field.name not in ("pending_bytes", "full", "max_pending", "max_pending_bytes")
     }
     weighed = [part.pending_bytes for part in parts if part.pending_bytes is not None]
     late: Counter[int] = Counter()

@@ -129,6 +129,9 @@ class Stats:
     """How often a schedule was due and waited, because the topic was full."""
     pending_bytes: int | None = None
     """The bytes of the bodies of delayed and ready jobs, where ``max_pending_bytes`` limits them; ``None``: not known, or not yet."""
+    max_pending: int | None = None
+    """The limits for producers, of all partitions together; ``None``: no such limit."""
+    max_pending_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
@@ -227,6 +228,8 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             due_in_15m=soon[2],
             full=_is_full(meta, delayed + ready - expired),
             pending_bytes=_pending_bytes(meta.get(b"bytes")),
+            max_pending=_limit_set(meta, b"max_pending"),
+            max_pending_bytes=_limit_set(meta, b"max_pending_bytes"),
         )
 
     return ScriptCall(STATS, STATS.keys_for(context.keys), (b"%d" % LATELY_US,), decode)
@@ -238,8 +241,14 @@ _REMOVAL_COUNTERS = ("finished", "deleted", "replaced", "lost", "swept")
 
 def _pending_bytes(stored: bytes | None) -> int | None:
     """lua/lib/bytes.lua; ``None`` if they are not counted, or not all of them are yet."""
-    total = b"-" if stored is None else stored.split(b" ", 1)[0]
-    return None if total == b"-" else max(int(total), 0)
+    total = re.match(rb"-?\d+", stored or b"")
+    return max(int(total[0]), 0) if total else None
+
+
+def _limit_set(meta: dict[bytes, bytes], name: bytes) -> int | None:
+    """The limit of the whole topic, as it was set: lua/topic/configure.lua."""
+    value = meta.get(b"all:" + name, meta.get(name))
+    return None if value is None else int(value)
 
 
 def _is_full(meta: dict[bytes, bytes], waiting: int) -> bool:
