@@ -351,7 +351,7 @@ class Game(RuleBasedStateMachine):
         if not really:
             return
         self.topic.configure(keep_finished=us(keep) if keep else None)
-        self.believed.keep_finished = keep
+        self.believed.keep_finished, self.believed.lease = keep, -1  # whatever is set, a client asks anew
 
     @rule(span=st.none() | DELAYS.filter(bool), really=st.sampled_from([False, False, True]))
     def pause(self, span: int | None, really: bool) -> None:
@@ -365,7 +365,7 @@ class Game(RuleBasedStateMachine):
         if not really:
             return
         self.topic.configure(concurrency=cap, max_lateness=us(latest) if latest else None)
-        self.believed.cap, self.believed.latest = cap or 10**9, latest or 10**18
+        self.believed.cap, self.believed.latest, self.believed.lease = cap or 10**9, latest or 10**18, -1
 
     @rule(
         most=st.none() | st.sampled_from([1, 2, 3]),
