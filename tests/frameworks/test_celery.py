@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, signals
-from celery.exceptions import TaskRevokedError
+from celery.exceptions import Retry, TaskRevokedError
 from kombu import Exchange, Queue, binding
 from kombu.exceptions import OperationalError
 from redis import Redis
@@ -231,6 +231,41 @@ def test_two_messages_with_one_id_are_both_delivered(
     messages = published(redis, name)
     assert {message["headers"]["id"] for message in messages} == {"7"}
     assert sorted(message["headers"]["argsrepr"] for message in messages) == ["[1]", "[2]", "[3]"]
+
+
+# ── a full topic ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_full_topic_refuses_a_task_with_an_eta_and_no_other(
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
+) -> None:
+    topic.configure(max_pending=1)
+    app.send_task("shop.close", [1], countdown=3600, task_id="1")
+    with pytest.raises(tarry.TopicFull, match="celery is full"):
+        app.send_task("shop.close", [2], countdown=3600, task_id="2")
+    app.send_task("shop.close", [3])
+    assert [message["headers"]["argsrepr"] for message in published(redis, name)] == ["[3]"]
+    assert (topic.stats().delayed, topic.stats().not_added) == (1, 1)
+
+
+def test_a_retry_is_not_refused_by_a_full_topic(
+    app: Celery, redis: ServerProcess, name: str, topic: tarry.Topic[Any]
+) -> None:
+    """By the request of a task that a worker runs: Celery would drop it."""
+    topic.configure(max_pending=1)
+    app.send_task("shop.close", [1], countdown=TAKES_NO_TIME, task_id="7")
+    held = topic.pop(wait=60)
+    app.send_task("shop.close", [2], countdown=3600, task_id="in the way")
+    task = app.tasks["shop.close"]
+    for task_id in ("7", "8"):
+        task.push_request(id=task_id, args=[1], kwargs={}, retries=0, called_directly=False, is_eager=False)
+        with pytest.raises(Retry):
+            task.retry(countdown=3600)
+        task.pop_request()
+    assert held is not None
+    with pytest.raises(tarry.StaleReceipt):
+        held.finish()
+    assert (topic.stats().delayed, topic.stats().not_added) == (3, 0)
 
 
 # ── revoke and reschedule ────────────────────────────────────────────────────────────────────────────────────────────

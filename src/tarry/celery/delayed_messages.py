@@ -29,8 +29,10 @@ from kombu.serialization import prepare_accept_content
 from kombu.utils import json
 from msgspec import Meta
 
-from tarry import AsyncClient, Client, Topic  # here, before a worker forks: an import takes a child a moment
+from tarry import AsyncClient, Client, NewJob, Topic  # here, before a worker forks: an import takes a child a moment
 from tarry.errors import BadInput, BodyError, JobExists
+from tarry.internal import JobOptions, perform, server_verbs
+from tarry.types import IfExists
 
 ETA = "tarry_eta"
 """The header that a message's ``eta`` travels in."""
@@ -124,16 +126,26 @@ class WaitingTasks:
 
         A task that retries at once does so while a relay still holds the message that it came by: the new one takes its place.
         Any other message with the id of one that waits has to wait beside it, as both would be delivered without tarry.
+        Raises ``TopicFull`` where no more may wait, but not for a retry: Celery drops a task whose retry cannot be sent.
         """
         id = _job_id(task_id)
-        options: dict[str, Any] = {"delay": message["delay"], "ttr": TTR_S, "max_attempts": None}
         try:
-            self.topic.add(message, id=id, **options)
+            self._add(id, message, "error", retries)
         except JobExists as taken:
             if taken.state == "reserved" and retries:
-                self.topic.add(message, id=id, if_exists="replace", **options)
+                self._add(id, message, "replace", retries)
             else:
-                self.topic.add(message, id=_job_id(f"{id}~{uuid.uuid4().hex[:12]}"), **options)
+                self._add(_job_id(f"{id}~{uuid.uuid4().hex[:12]}"), message, "error", retries)
+
+    def _add(self, id: str, message: WaitingMessage, if_exists: IfExists, retries: int) -> None:
+        """A retry is counted against a limit for producers, and never refused."""
+        options: dict[str, Any] = {"ttr": TTR_S, "max_attempts": None, "if_exists": if_exists}
+        if not retries:
+            self.topic.add(message, id=id, delay=message["delay"], **options)
+            return
+        jobs, encoded = [NewJob(message, id=id, delay=message["delay"])], JobOptions(**options).encode()
+        adding = server_verbs(self.topic).add_many_with(jobs, encoded, atomic=False, moves=True)
+        perform(self.topic, adding, registers=True)
 
     def reschedule(self, task_id: str, delay: float) -> bool:
         """Another due time, if it still waits. Answers whether it does."""
