@@ -110,6 +110,21 @@ def test_attributes_that_json_makes_long_are_kept(sqs: Any, queue: str) -> None:
     assert message["MessageAttributes"] == attributes
 
 
+def test_a_full_queue_takes_the_entries_of_a_batch_that_it_has_room_for(
+    sqs: Any, queue: str, running_service: RunningService, topic: Callable[[str], Any]
+) -> None:
+    running_service.run(topic("orders").configure(max_pending=3))
+    entries = [{"Id": str(at), "MessageBody": f"m{at}"} for at in range(5)]
+    sent = sqs.send_message_batch(QueueUrl=queue, Entries=entries)
+    assert [one["Id"] for one in sent["Successful"]] == ["0", "1", "2"]
+    assert [(one["Id"], one["Code"], one["SenderFault"]) for one in sent["Failed"]] == [
+        ("3", "RequestThrottled", False),
+        ("4", "RequestThrottled", False),
+    ]
+    assert refused(sqs.send_message_batch, QueueUrl=queue, Entries=entries) == "RequestThrottled"
+    assert running_service.run(topic("orders").stats()).ready == 3
+
+
 def test_a_full_queue_takes_what_is_moved_there_and_no_message_of_others(
     sqs: Any, queue: str, dead: str, running_service: RunningService, topic: Callable[[str], Any]
 ) -> None:

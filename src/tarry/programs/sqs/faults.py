@@ -47,7 +47,8 @@ class SqsError(Exception):
 
     def entry(self, id: str) -> dict[str, Any]:
         """The error of one entry of a batch."""
-        return {"Id": id, "SenderFault": self.status < 500, "Code": self.code, "Message": self.message}
+        is_senders = self.status < 500 and self.name != "RequestThrottled"  # the others of its batch may have gone in
+        return {"Id": id, "SenderFault": is_senders, "Code": self.code, "Message": self.message}
 
 
 def invalid(parameter: str, value: object, reason: str) -> SqsError:

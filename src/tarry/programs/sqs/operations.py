@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry import NewJob
-from tarry.errors import BadInput, StaleReceipt
+from tarry.errors import BadInput, StaleReceipt, TopicFull
 from tarry.internal import JobOptions, perform, server_verbs
 from tarry.programs.sqs import messages
 from tarry.programs.sqs.faults import (
@@ -365,6 +365,19 @@ async def _add(call: Call, queue: Queue, outgoing: Sequence[Outgoing]) -> None:
     await topic.add_many(jobs, if_exists="keep", max_attempts=None)
 
 
+async def _add_each(call: Call, queue: Queue, outgoing: Sequence[tuple[str, Outgoing]]) -> dict[str, TopicFull]:
+    """Adds those that a full topic still has room for; returns why it has none for the others. Raises ``TopicFull`` if it has for none."""
+    topic, jobs = call.topic(queue), [one.job for _, one in outgoing]
+    options: dict[str, Any] = {"if_exists": "keep", "max_attempts": None}
+    adding = [topic.add(job.body, id=job.id, delay=job.delay or 0, headers=job.headers, **options) for job in jobs]
+    told = await asyncio.gather(*adding, return_exceptions=True)
+    refused = {id: fault for (id, _), fault in zip(outgoing, told, strict=True) if isinstance(fault, TopicFull)}
+    for fault in told:
+        if isinstance(fault, BaseException) and (len(refused) == len(told) or not isinstance(fault, TopicFull)):
+            raise fault
+    return refused
+
+
 async def send_message(call: Call, params: Message) -> Answer:
     queue = await call.queue(params)
     outgoing = _outgoing(call, queue, params, 0)
@@ -385,7 +398,12 @@ async def send_message_batch(call: Call, params: Entries) -> Answer:
     if size > MOST_BYTES:
         raise too_long("SendMessageBatch", size, MOST_BYTES)
     if outgoing:
-        await _add(call, queue, [one for _, one in outgoing])
+        try:
+            await _add(call, queue, [one for _, one in outgoing])
+        except TopicFull:
+            refused = await _add_each(call, queue, outgoing)
+            failed += [fault_of(full).entry(id) for id, full in refused.items()]
+            outgoing = [(id, one) for id, one in outgoing if id not in refused]
     return {"Successful": [{"Id": id, **one.answer} for id, one in outgoing], "Failed": failed}
 
 
