@@ -464,8 +464,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
 
         For producers: ``max_pending``, the most jobs that may wait, delayed and ready, and ``max_pending_bytes``, the most bytes of their
-        bodies. An add beyond it raises ``TopicFull``: at once in this client, within a second in all others. Of n partitions each
-        takes an n-th, rounded up.
+        bodies. An add beyond it raises ``TopicFull``: that of jobs at once in this client and within a second in all others, that of bytes
+        within a second in all. Of n partitions each takes an n-th, rounded up.
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
