@@ -17,6 +17,7 @@ import tree
 from contract import contract_page
 from life_cycle import life_cycle
 from promises import promises_page
+from reference_of_programs import command_line_page, metrics_page
 from reference_of_python import page_of_names, sections
 from routes import http_page
 from tarry import errors
@@ -120,9 +121,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "images/life-cycle.svg": life_cycle,
     "interface.txt": interface.text,
+    "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/http.md": http_page,
     "reference/keys.md": keys_page,
+    "reference/metrics.md": metrics_page,
     "reference/precedence.md": precedence_page,
     "reference/promises.md": promises_page,
     **{f"reference/{name}.md": partial(page_of_names, name) for name in reference.PAGES if name != "errors"},

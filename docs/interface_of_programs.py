@@ -66,9 +66,9 @@ def _command(path: str, command: Any, info: Any, everywhere: set[str]) -> Iterat
     kinds = _kinds(info)
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     options = [one for one in command.params if one.name in kinds and one not in arguments and not one.hidden]
-    yield " ".join([path, *(_metavar(one) for one in arguments)])
+    yield " ".join([path, *(metavar_of(one) for one in arguments)])
     for one in arguments:
-        yield f"{path} {_metavar(one)}: {_kind(one, kinds)}"
+        yield f"{path} {metavar_of(one)}: {_kind(one, kinds)}"
     yield from sorted(_option(path, one, kinds) for one in options if _option("", one, kinds) not in everywhere)
 
 
@@ -79,7 +79,7 @@ def _kinds(info: Any) -> dict[str, Any]:
     return {name: one.annotation for name, one in inspect.signature(info.callback, eval_str=True).parameters.items()}
 
 
-def _metavar(argument: Any) -> str:
+def metavar_of(argument: Any) -> str:
     return str(argument.metavar or argument.name.upper())
 
 
@@ -214,6 +214,14 @@ def problems_and_statuses() -> Iterator[str]:
 
 def metrics() -> Iterator[str]:
     """The metrics of the service and of beanstalkd's server: those that are counted, and those of each scrape."""
+    told = (
+        (name, kind, f" {{{', '.join(labels)}}}" if labels else "") for name, kind, labels, _ in described_metrics()
+    )
+    return iter(sorted(f"{name} {kind}{labels}" for name, kind, labels in told))
+
+
+def described_metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """The same with what each means: its name as it is scraped, its type, its labels, its words."""
     counted = Metrics()
     host: Any = SimpleNamespace(metrics=counted, files=FileShares(), authorizer=SimpleNamespace(knows_token=None))
     BeanstalkServer(host, BeanstalkSettings())
@@ -223,12 +231,8 @@ def metrics() -> Iterator[str]:
         if kind.__module__.startswith("tarry."):
             nothing: list[Any] = [Counter[Any]() for _ in inspect.signature(kind).parameters]
             families += kind(*nothing).collect()
-    return iter(sorted(_metric(one) for one in families))
-
-
-def _metric(family: Any) -> str:
-    """Its name as it is scraped, its type, its labels."""
-    name = getattr(family, "name", None) or family._name  # noqa: SLF001  # a metric that is counted has no public name
-    kind = getattr(family, "type", None) or family._type  # noqa: SLF001
-    labels = ", ".join(family._labelnames)  # noqa: SLF001
-    return f"{name}{'_total' * (kind == 'counter')} {kind}" + (f" {{{labels}}}" if labels else "")
+    for one in families:
+        name = getattr(one, "name", None) or one._name  # noqa: SLF001  # a metric that is counted has no public name
+        scraped = getattr(one, "type", None) or one._type  # noqa: SLF001
+        words = getattr(one, "documentation", None) or one._documentation  # noqa: SLF001
+        yield f"{name}{'_total' * (scraped == 'counter')}", scraped, tuple(one._labelnames), words  # noqa: SLF001

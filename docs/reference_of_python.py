@@ -21,7 +21,7 @@ import interface_of_python as python
 from page_parts import markdown, paragraphs, signature
 
 EXAMPLES = Path(__file__).resolve().parent / "reference" / "examples"
-CELL = re.compile(r"^# %% ([\w.]+)( sh)?(?: \(not run: (.*)\))?\n", re.M)
+CELL = re.compile(r"^# %% ([\w. -]+?)( sh)?(?: \(not run: (.*)\))?\n", re.M)
 FOR_CHECKERS = re.compile(r"  # (?:type: ignore|noqa).*")
 """What an example has for type checkers and linters, and no page shows."""
 OPERATORS = {
@@ -190,7 +190,7 @@ def titles() -> dict[type, Name]:
 
 def file_of_examples(page: str) -> Path:
     """Where the examples of a page are written."""
-    return EXAMPLES / f"{page.replace('-', '_')}_page.py"
+    return next(EXAMPLES.glob(f"{page.replace('-', '_')}_page.*"), EXAMPLES / f"{page.replace('-', '_')}_page.py")
 
 
 @cache
@@ -203,7 +203,8 @@ def cells(page: str) -> dict[str, list[Cell]]:
     found: dict[str, list[Cell]] = {}
     for title, shell, reason, text in zip(*[iter(parts)] * 4, strict=True):
         code = re.sub(r"^# ", "", text, flags=re.M) if shell else FOR_CHECKERS.sub("", text)
-        found.setdefault(title, []).append(Cell(code.strip(), "sh" if shell else "python", reason))
+        language = "sh" if shell or file.suffix == ".sh" else "python"
+        found.setdefault(title, []).append(Cell(code.strip(), language, reason))
     return found
 
 

@@ -15,6 +15,7 @@ import reference_of_python as reference
 import tarry
 from doc_pages import blocks
 from reference_of_python import Name
+from tarry.values.variables import VARIABLES
 
 PAGES = [f"reference/{page}.md" for page in reference.PAGES]
 HEADINGS = {
@@ -28,6 +29,12 @@ CLASSES = [one for one in reference.all_names() if isinstance(one.value, type)]
 
 def title(one: Name) -> str:
     return one.title
+
+
+def section(title: str) -> list[str]:
+    """The lines of a part of the interface."""
+    text = (generate.DOCS / "interface.txt").read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n\n")[2].partition("\n\n## ")[0].splitlines()
 
 
 def own_members(one: Name) -> dict[str, list[str]]:
@@ -84,11 +91,34 @@ def test_each_attribute_is_listed(one: Name) -> None:
     assert {name for name, lines in own_members(one).items() if reference.is_data(lines)} <= listed
 
 
-@pytest.mark.parametrize("page", reference.PAGES)
+@pytest.mark.parametrize("page", [*reference.PAGES, "command-line"])
 def test_examples_run_in_the_order_in_which_they_are_written(page: str) -> None:
     written = [cell.text for cells in reference.cells(page).values() for cell in cells]
     shown = blocks(generate.DOCS / "reference" / f"{page}.md")
     assert [block.text.strip() for block in shown if block.language in {"python", "sh"}] == written
+
+
+def test_each_command_has_an_example() -> None:
+    told = {re.match(r"tarry(?: [a-z][\w-]*)*", line)[0] for line in section("Command line")}  # type: ignore[index]
+    groups = {path.rpartition(" ")[0] for path in told} - {"tarry"}
+    assert told - groups == set(reference.cells("command-line")), (
+        "docs/reference/examples/command_line_page.sh has them"
+    )
+
+
+def test_each_metric_has_its_meaning() -> None:
+    page = (generate.DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+)` \|.*\| (.+) \|$", page, re.M))
+    assert told.keys() == {line.split()[0] for line in section("Metrics")}
+    assert all(told.values())
+
+
+def test_each_variable_and_setting_is_explained() -> None:
+    page = (generate.DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(TARRY_\w+)` \|", page, re.M)) == set(VARIABLES)
+    django = page.partition("\n## Django\n")[2].partition("\n## ")[0]
+    keys = set(re.findall(r"`([A-Z_]+)`", "".join(re.findall(r"^\| (.*?) \|", django, re.M))))
+    assert keys == {line.split('"')[1] for line in section("Django: settings and commands") if '"' in line}
 
 
 @pytest.mark.parametrize("one", CLASSES, ids=title)
