@@ -315,9 +315,7 @@ def test_the_option_topics_takes_a_pattern_or_topics_that_match_one(valkey_url: 
             override(worker, topics=[wrong])
 
 
-def test_a_topic_is_registered_again_after_a_minute(
-    valkey_url: str, namespace: str, valkey_client: redis.Redis
-) -> None:
+def test_a_topic_is_registered_again_after_a_minute(valkey_url: str, namespace: str) -> None:
     """A fail-over may lose the list, and the jobs that are added later would not be found."""
     clock = Clock()
     with TestClient(valkey_url, clock, namespace=namespace) as client:
