@@ -116,10 +116,11 @@ class Play:
             self.topic.delete("7")
 
 
-def play_all(client: TestClient, run: str, events: tuple[str, ...]) -> None:
-    """Every order, and every mode of the two."""
-    for first, second in product(MODES, MODES):
-        for order in orders(events, ("c",), RUNS[run]):
+def play_all(client: TestClient, run: str, events: tuple[str, ...], modes: str) -> None:
+    """Every order, with every pair of modes, or with three of them in which each has both places: one order after the other has all pairs."""
+    for number, order in enumerate(orders(events, ("c",), RUNS[run])):
+        shifted = [*MODES][number % 3 :] + [*MODES][: number % 3]
+        for first, second in product(MODES, MODES) if modes == "all" else zip(MODES, shifted, strict=True):
             play = Play(client, {"a": first, "b": first, "c": second})
             for name in ("a", *order):
                 play.step(name)
@@ -127,15 +128,20 @@ def play_all(client: TestClient, run: str, events: tuple[str, ...]) -> None:
     assert client.topic("t").check().ok
 
 
+SOME_OR_ALL = pytest.mark.parametrize("modes", ["three", pytest.param("all", marks=pytest.mark.long)])
+
+
+@SOME_OR_ALL
 @pytest.mark.parametrize("max_attempts", [1, 9])
 @pytest.mark.parametrize("run", RUNS)
-def test_no_event_of_two_producers_is_lost(client: TestClient, run: str, max_attempts: int) -> None:
+def test_no_event_of_two_producers_is_lost(client: TestClient, run: str, max_attempts: int, modes: str) -> None:
     """Promise: The last body is handed out."""
     client.topic("t").configure(max_attempts=max_attempts)
-    play_all(client, run, ("b",))
+    play_all(client, run, ("b",), modes)
 
 
 @pytest.mark.slow
+@SOME_OR_ALL
 @pytest.mark.parametrize("run", RUNS)
-def test_no_event_is_lost_with_an_answer(client: TestClient, run: str) -> None:
-    play_all(client, run, ("b", "b again"))
+def test_no_event_is_lost_with_an_answer(client: TestClient, run: str, modes: str) -> None:
+    play_all(client, run, ("b", "b again"), modes)
