@@ -22,8 +22,10 @@ Start = Callable[..., tarry.Worker]
 
 
 @pytest.fixture
-def started(valkey_url: str, namespace: str) -> Iterator[Start]:
-    """Starts a worker in a thread; ``reports()`` makes it report now. Stops it at the end."""
+def started(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts a worker in a thread, which reports, and learns what it is asked, at each look. Stops it at the end."""
+    monkeypatch.setattr("tarry.worker.heartbeat.REPORT_EVERY_S", 0.0)
+    monkeypatch.setattr("tarry.worker.renewal.CHECK_PARTS", 1000)
     running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
 
     def start(prepare: Callable[[tarry.Worker], None], **options: Any) -> tarry.Worker:
@@ -150,6 +152,7 @@ def test_a_request_is_for_one_run_of_one_worker(client: tarry.Client, valkey_url
         assert 30_000 < server.pttl(keys.asked) <= 60_000
 
 
+@pytest.mark.slow
 def test_a_child_that_is_asked_to_stop_is_not_replaced(
     client: tarry.Client, valkey_url: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
