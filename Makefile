@@ -10,17 +10,17 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = -n $$(($(1) * $(CORES)))
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
-# The quick tests on the embedded server: nothing of what reads sources and pages, of the programs one file. basedpyright has no cache
-# and takes half a minute.
-OUTER := beanstalk bench chaos conformance dashboard dialects docs frameworks mutants names packaging plugins programs service sqs testing vectors
+# The quick tests on the embedded server, of a table of rows four: nothing of what reads sources and pages, of the programs one file.
+# mypy reads the library; basedpyright has no cache and takes half a minute.
+OUTER := beanstalk bench chaos conformance dashboard dialects docs frameworks mutants names packaging plugins programs service sqs testing upgrade vectors watch
 INNER := $(sort $(filter-out $(OUTER:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) tests/service/test_api.py
-QUICK := not slow and not otherserver and not model and not long and not twin
+QUICK := not slow and not otherserver and not model and not long and not twin and not row
 # Let Python keep its bytecode: hundreds of processes start, and compiling would be most of their start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady mutants bench bench-peers profile chaos lint types mypy coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady mutants bench bench-peers profile chaos lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,8 +50,8 @@ test-changed: packages venv ## lint, types, and the tests that your branch can r
 	@set -ef; tests=$$($(BIN)/python tests/changed.py $(if $(BASE),--base $(BASE))); \
 	if [ -n "$$tests" ]; then $(SUITE) $$tests; else $(MAKE) --no-print-directory lint types; fi
 
-check: venv ## the inner loop: lint, mypy, the library on the embedded server
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
+check: venv ## the inner loop: lint, mypy of src, the library on the embedded server
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy-src) -m "$(QUICK)" $(INNER)
 
 test-long: packages venv $(STAMP)-dist ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again -m long
@@ -99,6 +99,10 @@ types: mypy ## mypy strict and basedpyright strict
 mypy: venv
 	@echo "== types"
 	@$(BIN)/mypy
+
+mypy-src: venv
+	@echo "== types of src"
+	@$(BIN)/mypy src tests/typing
 
 coverage: venv ## code that the suite does not reach; takes twice as long as the suite alone
 	@$(BIN)/coverage erase

@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -84,6 +85,11 @@ REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop sto
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
 
 
+LEFT_OUT = ("slow", "otherserver", "model", "long", "twin")
+ROWS = 4
+"""``make check`` runs so many rows of a table, from its first to its last, where each needs a server."""
+
+
 HANG_LATER = (
     "docs model/test_model chaos/test_chaos chaos/test_killed_run dashboard/test_browser service/test_openapi testing/test_plugin sqs/test_losses "
     "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench"
@@ -138,6 +144,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif "async" in adapters:
             item.add_marker(pytest.mark.twin)
     items.sort(key=lambda item: _position(item.nodeid.partition("::")[0].removeprefix("tests/")))
+    _mark_rows(items)
+
+
+def _mark_rows(items: list[pytest.Item]) -> None:
+    """Of what ``make check`` runs, those between the ``ROWS`` of a table."""
+    tables = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if "valkey_url" in getattr(item, "fixturenames", ()) and not any(map(item.get_closest_marker, LEFT_OUT)):
+            tables[item.nodeid.partition("[")[0]].append(item)
+    for rows in tables.values():
+        kept = {round((len(rows) - 1) * one / (ROWS - 1)) for one in range(ROWS)}
+        for number, item in enumerate(rows):
+            if len(rows) > ROWS and number not in kept:
+                item.add_marker(pytest.mark.row)
 
 
 def _is_one_of(item: pytest.Item, places: list[str]) -> bool:

@@ -219,6 +219,7 @@ def asked(client: Any) -> None:
     asyncio.run(ping_twice())
 
 
+@pytest.mark.slow
 def test_the_first_use_without_a_url_is_logged_once(tmp_path: Path) -> None:
     script = (
         "import logging, sys, asyncio, tarry\n"

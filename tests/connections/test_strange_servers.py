@@ -106,6 +106,7 @@ def test_all_callers_are_told_of_a_reply_that_makes_no_sense() -> None:
     assert all(isinstance(one, Exception) for one in answers)
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_reading_and_says_goodbye_keeps_nobody() -> None:
     """The transport would wait until all is sent."""
 

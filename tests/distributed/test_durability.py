@@ -48,6 +48,7 @@ def test_a_replicated_add_is_on_the_replica_when_it_returns(pair: Any) -> None:
         assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) == 2520
 
 
+@pytest.mark.slow
 def test_many_async_adds_are_confirmed_together(pair: Any) -> None:
     master, replica = pair
 

@@ -12,6 +12,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+import pytest
+
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
@@ -41,6 +43,7 @@ def end_some(topic: tarry.Topic[Any], ids: range) -> Iterator[tuple[str, int, st
         yield job.id, job.receipt, "dead" if at < dead else "finished"
 
 
+@pytest.mark.slow
 def test_10_000_ends_come_once_each_or_are_said_to_be_unknown(valkey_url: str, namespace: str) -> None:
     """Ten reconnects at random places, two processes, kicks and purges between."""
     drawn, expected, gone = random.Random(46), dict[str, str](), dict[str, datetime]()

@@ -207,6 +207,7 @@ def test_a_topic_does_not_migrate_into_itself_under_any_url(two: Any, clock: Clo
     assert old.topic("orders").get("1").state == "delayed"
 
 
+@pytest.mark.slow
 def test_an_async_client_moves_everything_too(two: Any, clock: Clock) -> None:
     old, new = two
     fill(old, clock)

@@ -46,6 +46,7 @@ def lived(to: Any) -> set[str]:
     return there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(4, 9))
 def test_a_resumed_migration_leaves_arrived_jobs_alone(two: Any, steps: int, targets: int | None) -> None:
     """Broken off after each call; or its answer was lost, and it comes again when the jobs have lived over there."""

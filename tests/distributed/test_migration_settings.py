@@ -176,6 +176,7 @@ def test_a_conflicting_schedule_stays_and_an_equal_one_is_merged(two: Any, clock
     assert (old.schedules.get("orders", "other").body, new.schedules.get("orders", "other").body) == (1, 2)
 
 
+@pytest.mark.slow
 def test_many_schedules_migrate(two: Any, clock: Clock) -> None:
     old, new = two
     for n in range(150):

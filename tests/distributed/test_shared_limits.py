@@ -27,6 +27,7 @@ def shares(client: TestClient, topic: Any) -> list[list[int]]:
     return [[int(number) for number in one.split()[:4]] for one in found]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parts=st.integers(2, 9),

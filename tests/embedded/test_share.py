@@ -93,6 +93,7 @@ def test_a_crashed_user_leaves_the_server_usable(folder: Path) -> None:
             assert not third.started
 
 
+@pytest.mark.slow
 def test_the_server_ends_after_its_last_user_crashes(folder: Path) -> None:
     with User(folder, linger_s=SHORT_S) as only:
         only.kill()
@@ -172,6 +173,7 @@ def test_a_supervisor_with_a_cut_connection_does_not_restart_the_server(folder: 
         assert users.server_pid(folder) != first
 
 
+@pytest.mark.slow
 def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
     with join_server(folder):
         users.kill(users.supervisor_pid(folder), folder / folder_files.SUPERVISOR)
@@ -182,6 +184,7 @@ def test_a_killed_adopted_server_is_restarted_too(folder: Path) -> None:
             assert users.server_pid(folder) != first
 
 
+@pytest.mark.slow
 def test_a_user_restarts_supervisor_and_server_when_both_are_killed(folder: Path) -> None:
     with join_server(folder) as share:
         plain_client.call_once(users.address(folder), "SET", "k", "v")
@@ -209,6 +212,7 @@ def test_users_with_another_environment_find_the_same_server(folder: Path, monke
             assert second.url == first.url
 
 
+@pytest.mark.slow
 def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path) -> None:
     with User(folder, linger_s=SHORT_S, then="fork") as parent:
         parent.process.wait(users.BOUND_S)
@@ -217,6 +221,7 @@ def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path) -> None:
         users.until_ended(folder)
 
 
+@pytest.mark.slow
 def test_an_exiting_child_does_not_release_the_server_of_its_parent(folder: Path) -> None:
     with User(folder, then="child leaves"):
         assert users.in_use(folder)

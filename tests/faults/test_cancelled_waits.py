@@ -89,6 +89,7 @@ def test_a_timed_out_pop_loses_no_job(limit: str, running: ServerProcess, at: An
     assert at.pop(wait=1).attempt == 1
 
 
+@pytest.mark.slow
 def test_all_but_one_of_a_thousand_waiting_pops_may_be_cancelled(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
@@ -148,6 +149,7 @@ def test_closing_the_client_ends_waiting_pops_with_unavailable(running: ServerPr
     assert at.stats().watching == 0
 
 
+@pytest.mark.slow
 def test_closing_in_any_loop_iteration_loses_no_job(running: ServerProcess, at: Any) -> None:
     at.add_many([1, 2, 3])
 

@@ -180,6 +180,7 @@ def test_an_existing_id_is_refused_and_added_jobs_are_counted(call_verb: Any, at
     assert at.stats().ready == refused.value.done + 1
 
 
+@pytest.mark.slow
 def test_certainly_added_jobs_are_counted_when_patience_ends(
     kind: str, make_client: Any, proxy: Proxy, at: Any
 ) -> None:

@@ -143,6 +143,7 @@ def test_an_id_added_twice_in_one_loop_iteration_is_added_once(running: ServerPr
     real(running.url, story)
 
 
+@pytest.mark.slow
 def test_nine_thousand_finishes_in_one_loop_iteration_fit_into_scripts(running: ServerProcess, at: Any) -> None:
     """Nine thousand ids in one script are more than Lua unpacks."""
     at.add_many(range(9000))

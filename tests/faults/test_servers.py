@@ -94,6 +94,7 @@ def test_scripts_are_loaded_again_after_every_flush(server: ServerProcess, kind:
     assert any_client.call(topic, "stats").finished == 5
 
 
+@pytest.mark.slow
 def test_calls_of_one_loop_iteration_survive_a_script_flush(server: ServerProcess) -> None:
     async def story() -> None:
         async with tarry.AsyncClient(server.url) as client:

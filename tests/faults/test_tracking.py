@@ -71,6 +71,7 @@ def test_an_unused_tracking_connection_sleeps_until_it_is_closed(
     assert sum(rounds) < 10
 
 
+@pytest.mark.slow
 def test_a_thousand_waiting_pops_share_one_tracking_connection(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)

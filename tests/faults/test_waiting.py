@@ -9,12 +9,15 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 import tarry
 from faults.blocked_clients import async_story, blocked, calls, until_blocked, waiting
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
 
 
+@pytest.mark.slow
 def test_a_thousand_waiting_pops_share_one_blocked_connection(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
@@ -61,6 +64,7 @@ def test_waiting_threads_are_served_in_order(
         assert job.body == n
 
 
+@pytest.mark.slow
 def test_sixteen_threads_use_one_client(client: tarry.Client, at: Any, threads: ThreadPoolExecutor) -> None:
     topic = client.topic(at.name)
 
@@ -121,6 +125,7 @@ def test_two_waiting_pops_with_different_ttrs_get_a_job_each(running: ServerProc
     assert at.stats().watching == 0
 
 
+@pytest.mark.slow
 def test_a_job_added_by_another_process_wakes_a_waiting_pop(
     running: ServerProcess, at: Any, threads: ThreadPoolExecutor
 ) -> None:

@@ -132,6 +132,7 @@ def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient
     with_one_killed(world_client, data)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(data=st.data())
 def test_worse_faults_make_a_job_at_most_r_late(world_client: TestClient, data: Any) -> None:

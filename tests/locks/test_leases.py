@@ -235,6 +235,7 @@ def test_a_lock_of_an_ended_thread_or_task_is_released(
     assert user.call(other.lock(name).acquire, wait=20) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.long)])
 def test_sixteen_threads_or_tasks_count_under_one_lock(
     any_lock_users: LockUsers, one: Any, other: Any, name: str, rounds: int

@@ -83,6 +83,7 @@ def test_of_two_producers_one_adds_a_job_and_once(client: TestClient, run: str) 
     assert topic.check().ok
 
 
+@pytest.mark.slow
 def test_of_two_producers_one_adds_a_job_that_ends_in_a_full_memory(
     own_server: Callable[..., ServerProcess],
 ) -> None:

@@ -227,6 +227,7 @@ def test_keys_that_python_would_merge_stay_opaque() -> None:
 # ------------------------------------------------------------------------------------------------- River and Kryo
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 65535, 65536, 65537])
 def test_values_of_boundary_sizes_round_trip(length: int) -> None:
     for value in ("x" * length, "é" * length, "😀" * (length // 2), b"x" * length, [None, 1] * (length // 2)):

@@ -74,6 +74,7 @@ def test_cron_follows_changed_time_zone_rules() -> None:
     assert comes("0 12 1 7 *", "Africa/Cairo", "2021-08-01T00:00Z", 2) == ["07-01 10:00", "07-01 09:00"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cron", ["30 2 * * *", "*/7 * * * *", "0 9 * * 1-5", "0 0 29 2 *", "59 23 L * *", "15 1-3 * * *"]
 )

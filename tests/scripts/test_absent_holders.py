@@ -306,6 +306,7 @@ def test_standing_by_writes_nothing(holders: Holders) -> None:
         assert raw.info("persistence")["rdb_changes_since_last_save"] == before
 
 
+@pytest.mark.slow
 def test_of_many_processes_some_stand_by(holders: Holders) -> None:
     """However many there are, their looks cost the server no more than those of twenty or so."""
     many = [f"many:{n}:W{n}" for n in range(60)]

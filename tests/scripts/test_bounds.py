@@ -49,6 +49,7 @@ def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: A
     assert topic.stats().timed_out == 3 * BACK
 
 
+@pytest.mark.slow
 def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     """Promise: Bounded scripts."""
     pile_up(server, topic, "dead", 50_000, clock.us)

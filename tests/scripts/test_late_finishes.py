@@ -120,6 +120,7 @@ def test_a_finish_of_a_later_job_with_the_same_id_is_not_late(topic: Any, clock:
     assert asked_again(topic, job) == ""
 
 
+@pytest.mark.slow
 def test_stale_receipts_are_stored_only_for_jobs_with_several_holders(topic: Any, clock: Clock, server: Any) -> None:
     key = topic.verbs.keys.due.replace(b":due", b":stale")
     topic.add_many(range(500))

@@ -210,6 +210,7 @@ def test_a_worker_never_uses_the_ttr_of_the_topic(client: TestClient, clock: Clo
     assert ttr(Cell(client, clock, "ttr", given, "on")) == decide(TTR, {**given, "worker": 15 * SECOND}).value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "by"),
     [

@@ -99,6 +99,7 @@ def test_a_job_without_an_entry_is_popped_and_gets_one_when_it_is_put_back(
     assert ids_of(topic) == ["p3", "p2", "p1", "p0"]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_stale_entries_are_removed_in_steps(
     client: TestClient, topic: Any, server: Any, clock: Clock
 ) -> None:

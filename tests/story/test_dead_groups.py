@@ -165,6 +165,7 @@ async def test_a_long_error_costs_no_more_than_its_length(
     assert await ids(topic, group=group.id) == ["1"]
 
 
+@pytest.mark.slow
 async def test_pages_of_long_errors_stay_small(adapter: Adapter, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(300))
     await topic.bury_many(await topic.pop_many(300), reason="boom\n" + "x" * LONG)

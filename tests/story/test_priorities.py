@@ -107,6 +107,7 @@ async def test_of_one_id_added_twice_in_a_call_the_last_priority_holds(
     assert [(job.id, job.body) for job in await topic.pop_many(3)] == [("b", 2), ("a", 3)]
 
 
+@pytest.mark.slow
 async def test_ten_thousand_due_at_once_come_by_priority_and_then_by_due_time(
     adapter: Adapter, topic: Any, clock: Clock
 ) -> None:

@@ -74,6 +74,7 @@ def work(worker: tarry.Worker) -> None:
 # ── batches ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_thousand_due_jobs_are_ten_calls_and_ten_finishes(
     client: tarry.Client, worker: tarry.Worker, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +134,7 @@ def test_without_linger_a_batch_is_what_is_due(valkey_url: str, namespace: str) 
     assert calls == [(10, [10.0]), (10.5, [10.5])]
 
 
+@pytest.mark.slow
 def test_an_idle_topic_of_a_batch_costs_no_more_than_another(
     valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -577,6 +579,7 @@ FAILURES: dict[str, tuple[Callable[[int], BaseException], str, int, str]] = {
 """By name: the error of a job, its state and attempts then, and the line that the log has for all."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "partitions", "together"),
     [("pause", 1, True), ("pause", 3, False), ("snooze", 1, True), ("retry", 3, True), ("bury", 1, False)],

@@ -139,6 +139,7 @@ def test_an_outage_ends_with_the_next_answer_to_anyone(caplog: pytest.LogCapture
     assert "✓ The server answers again." in caplog.messages
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [port] = servers.free_ports(1)
 

@@ -63,6 +63,7 @@ def until_renewed(client: tarry.Client, job: tarry.Job[Any]) -> None:
             until(lambda first=first: ends() != first, "a renewed reservation")  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("middleware", [False, True])
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_run_that_timed_out_never_runs_beside_its_own_retry(

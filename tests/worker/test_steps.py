@@ -192,6 +192,7 @@ def test_a_worker_that_was_overtaken_stops_at_its_step(imaginary: TestClient, cl
     assert (others[0].step("charge", lambda: 18), topic.stats().reserved) == (18, 1)
 
 
+@pytest.mark.slow
 def test_a_child_process_keeps_steps(client: tarry.Client, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     client.topic("orders").add(process_app.Order(str(diary), "steps"), id="7")

@@ -157,6 +157,7 @@ async def test_contains_compares_encoded_values(delayed: Any) -> None:
     assert await delayed.contains_all([])
 
 
+@pytest.mark.slow
 async def test_a_long_queue_is_searched_in_pages(delayed: Any) -> None:
     values = [str(i % 10_007) for i in range(12_000)]
     await delayed.offer_many(values, 60)

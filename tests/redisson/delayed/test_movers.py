@@ -28,6 +28,7 @@ def world(valkey_url: str, clock: Clock, name: str) -> Iterator[QueueSimulation]
     made.close()
 
 
+@pytest.mark.slow
 def test_a_dead_mover_is_replaced_within_a_second_every_time(world: QueueSimulation) -> None:
     far = pack(b"far", b"12345678")  # so that nobody looks because of it
     world.raw.zadd(world.queues[0].timeouts, {far: world.clock.us // 1000 + 10**6})
@@ -114,6 +115,7 @@ def test_a_message_costs_little_more_than_one_transfer(world: QueueSimulation, c
     assert sum(process.scripts for process in processes) - before <= 1.5 * 500
 
 
+@pytest.mark.slow
 def test_all_queues_of_a_process_share_one_pipeline(world: QueueSimulation) -> None:
     world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
     process = world.come([])

@@ -125,6 +125,7 @@ def test_an_interrupted_move_resumes_after_any_step(
     assert 0 < server.ttl(departed_key(keys)) <= 31 * 86400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(1, 14))
 def test_an_interrupted_move_never_continues_to_another_topic(client: Any, clock: Clock, name: str, steps: int) -> None:
     queue, first, second = client.delayed_queue(name, codec="string"), client.topic("t"), client.topic("other")

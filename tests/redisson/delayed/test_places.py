@@ -54,6 +54,7 @@ def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int
         return scripts
 
 
+@pytest.mark.slow
 def test_elements_are_moved_by_due_time_with_few_scripts(client: TestClient, mixed: list[int], server: Any) -> None:
     assert drive(client, lambda: None) < N // 250
     assert moved(server) == mixed

@@ -147,6 +147,7 @@ def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, 
             until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
 
 
+@pytest.mark.slow
 def test_a_killed_consumer_loses_only_its_own_element(valkey_url: str, name: str) -> None:
     script = (
         "import sys, tarry\n"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from tarry.clients.testing import Clock
 from tarry.verbs.redisson.entries import EntryEvent, unpack_event
 from tarry.verbs.redisson.mapcache.eviction import MOST
@@ -35,6 +37,7 @@ async def test_m2_every_evicted_entry_is_published_once(cache: Any, clock: Clock
     assert await cache.evict() == 0
 
 
+@pytest.mark.slow
 async def test_m4_twenty_thousand_entries_are_evicted_in_steps(cache: Any, clock: Clock, server: Any) -> None:
     await cache.put_all({f"k{i}": "" for i in range(20_000)}, ttl=1)
     clock.advance(1)

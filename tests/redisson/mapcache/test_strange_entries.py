@@ -91,6 +91,7 @@ async def test_an_absurd_idle_time_is_ignored(cache: Any, server: Any, name: str
     assert await cache.evict() == 0
 
 
+@pytest.mark.slow
 async def test_many_large_values_are_handled_in_several_steps(maps: Maps, name: str, clock: Clock) -> None:
     cache = maps.map(name, codec="bytes", key_codec="string")
     large = {f"k{i}": bytes([i]) * 1_500_000 for i in range(8)}
