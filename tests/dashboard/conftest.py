@@ -29,7 +29,10 @@ class Site:
 
     def __init__(self, url: str, namespace: str, options: dict[str, Any], root: str) -> None:
         self._url, self._namespace, self._options, self._root = url, namespace, options, root
-        self.port = servers.free_ports(1)[0]
+        self._kept = socket.socket()  # its port, also while it is stopped: bound, and nobody listens
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self.port: int = self._kept.getsockname()[1]
         self.at = f"http://127.0.0.1:{self.port}{root}"
         self.dashboard: Dashboard
         self._loop: asyncio.AbstractEventLoop
@@ -53,7 +56,7 @@ class Site:
                 from starlette.routing import Mount
 
                 app = Starlette(routes=[Mount(self._root, self.dashboard)])
-            listener = socket.create_server(("127.0.0.1", self.port))
+            listener = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
             with listener:
                 config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
                 self._server = uvicorn.Server(config)
@@ -70,6 +73,11 @@ class Site:
         self._server.should_exit = True
         self._thread.join(LONGEST_S)
         assert not self._thread.is_alive()
+
+    def close(self) -> None:
+        """For good."""
+        self.stop()
+        self._kept.close()
 
 
 class Service:
@@ -121,7 +129,7 @@ def site_of(namespace: str) -> Iterator[Callable[..., Site]]:
 
         def start(url: str, *, root: str = "", **options: Any) -> Site:
             site = Site(url, namespace, options, root).start()
-            stack.callback(site.stop)
+            stack.callback(site.close)
             return site
 
         yield start

@@ -140,7 +140,7 @@ def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str) -> 
                     assert "may not SCAN: enter a name" in answer.text, section.path
             assert "unknown whether it saves snapshots" in http.get("/server").text
     finally:
-        site.stop()
+        site.close()
     assert refused(server) == {"scan"}
 
 
