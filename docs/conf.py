@@ -20,22 +20,25 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
 import figures  # noqa: E402  # they lie beside this file, where Sphinx does not look
+import llms  # noqa: E402
+import site_pages  # noqa: E402
 import tree  # noqa: E402
 
-MENU = {
+MAINTAINERS = ["docs/maintainers/architecture", "docs/maintainers/release"]
+MENU: dict[str, str | list[str]] = {
     "Learn": ["docs/tutorial/first-job", "docs/tutorial/first-worker"],
-    "Do": "docs/how-to",
+    "How-to": "docs/how-to",
     "Move over": "docs/migrate",
     "Run in production": "docs/production",
-    "Look up": "docs/reference",
-    "Understand": "docs/explanation",
+    "Reference": "docs/reference",
+    "Explanation": "docs/explanation",
     "Evidence": "docs/evidence",
     "The project": ["docs/glossary", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT"],
-    "For maintainers": "docs/maintainers",
+    "For maintainers": ["docs/maintainers/README", *MAINTAINERS, "CONTRIBUTING", "docs/decisions/README"],
 }
-"""Pages, or a folder whose README.md lists them."""
-FURTHER = {"docs/maintainers": ["CONTRIBUTING", "docs/decisions/README"]}
-"""Pages that the README of a folder names and that are elsewhere."""
+"""Pages, or a folder whose README.md lists them; each of its headings is a part of the menu."""
+FOR_MAINTAINERS = {"Evidence", "For maintainers"}
+"""They are not in llms.txt."""
 LINK = re.compile(r"\]\(([\w-]+)\.md\)")
 
 project = "tarry"
@@ -51,31 +54,51 @@ nitpicky = True
 suppress_warnings = ["misc.highlighting_failure"]
 html_theme = "furo"
 html_title = f"tarry {release}"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_use_index = False  # its entries are for the search
 html_copy_source = False
 html_show_sphinx = False
 html_search_scorer = str(DOCS / "search_scorer.js")
 
 
-def pages_of(folder: str) -> list[str]:
-    """The folder's README, and the pages that it links to, in its order."""
-    text = (DOCS.parent / folder / "README.md").read_text(encoding="utf-8")
+def menu() -> list[tuple[str, list[str]]]:
+    """The parts of the menu: a caption and its pages."""
+    return [part for caption, pages in MENU.items() for part in parts_of(caption, pages)]
+
+
+def parts_of(caption: str, pages: str | list[str]) -> list[tuple[str, list[str]]]:
+    """A list of pages is one part. Of a folder the first part is its README with the pages that it lists above the first heading."""
+    if not isinstance(pages, str):
+        return [(caption, list(pages))]
+    text = (DOCS.parent / pages / "README.md").read_text(encoding="utf-8")
+    first, *rest = re.split(r"^## ", text, flags=re.M)
+    parts = [(caption, [f"{pages}/README", *linked(pages, first)])]
     return [
-        f"{folder}/README",
-        *dict.fromkeys(f"{folder}/{name}" for name in LINK.findall(text)),
-        *FURTHER.get(folder, []),
+        *parts,
+        *((f"{caption}: {one.partition(chr(10))[0]}", linked(pages, one)) for one in rest if linked(pages, one)),
     ]
 
 
+def linked(folder: str, text: str) -> list[str]:
+    """The pages of the folder that a text links to, in its order."""
+    return [f"{folder}/{name}" for name in dict.fromkeys(LINK.findall(text))]
+
+
 def add_menu(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Append the menu to the first page, where a forge does not show it."""
+    """Append the menu to the first page, where a forge does not show it. Records of decisions are in no menu, their list is."""
     if page == root_doc:
-        for caption, pages in MENU.items():
-            names = pages_of(pages) if isinstance(pages, str) else pages
-            listed = "\n".join(f"/{name}" for name in names)
-            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n"
-    elif page == "docs/decisions/README":
-        listed = "\n".join(f"/{name}" for name in pages_of("docs/decisions")[1:])
-        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+        for caption, pages in menu():
+            listed = "\n".join(f"/{name}" for name in pages)
+            source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: '{caption}'\n\n{listed}\n```\n"
+    elif page.startswith("docs/decisions/0"):
+        source[0] = f"---\norphan: true\n---\n\n{source[0]}"
+
+
+def change_page(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Captions, tabs, words for the search: what a forge does not have (site_pages.py)."""
+    source[0] = site_pages.for_the_site(page, source[0])
 
 
 def add_lines(_app: Sphinx, page: str, source: list[str]) -> None:
@@ -89,18 +112,22 @@ def add_figures(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = figures.fill(source[0])
 
 
-def add_front_door(app: Sphinx, failed: Exception | None) -> None:
-    """The site's own address leads to the first page."""
+def add_files(app: Sphinx, failed: Exception | None) -> None:
+    """The site's own address leads to the first page; programs read llms.txt and llms-full.txt."""
     if failed is None:
         front = '<!doctype html><meta charset="utf-8"><title>tarry</title>'
         front += f'<meta http-equiv="refresh" content="0; url={root_doc}.html"><a href="{root_doc}.html">tarry</a>\n'
         (Path(app.outdir) / "index.html").write_text(front, encoding="utf-8")
+        read = [part for part in menu() if part[0].partition(":")[0] not in FOR_MAINTAINERS]
+        (Path(app.outdir) / "llms.txt").write_text(llms.listed(read), encoding="utf-8")
+        (Path(app.outdir) / "llms-full.txt").write_text(llms.full(read), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
     """Connect them."""
+    app.connect("source-read", change_page)
     app.connect("source-read", add_menu)
     app.connect("source-read", add_lines)
     app.connect("source-read", add_figures)
     app.add_config_value("numbers_on_pages", figures.values(), "env")  # all pages are read again when one changes
-    app.connect("build-finished", add_front_door)
+    app.connect("build-finished", add_files)
