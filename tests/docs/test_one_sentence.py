@@ -17,8 +17,8 @@ SENTENCE = re.compile(
     r"otherwise after their time to run"
 )
 PAGE = "docs/explanation/how-it-works.md"
-ELSEWHERE = {PAGE, "CHANGELOG.md", "docs/how-to/use-with-celery.md"}
-"""It, what has changed, and a page about Celery's workers."""
+ELSEWHERE = {PAGE, "CHANGELOG.md", "docs/how-to/use-with-celery.md", "docs/evidence/celery-delays.md"}
+"""It, what has changed, and pages about Celery's workers."""
 DOCSTRINGS = ("src/tarry/worker/liveness.py", "src/tarry/worker/worker.py")
 """What `help` shows has no links."""
 TIME = re.compile(r"\b(\d+ ?s|seconds?|minutes?|TTR|time to run)\b", re.I)
