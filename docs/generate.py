@@ -17,7 +17,7 @@ import tree
 from contract import contract_page
 from life_cycle import life_cycle
 from promises import promises_page
-from reference_of_programs import command_line_page, metrics_page
+from reference_of_programs import command_line_page, integrations_page, metrics_page, tests_page
 from reference_of_python import page_of_names, sections
 from routes import http_page
 from tarry import errors
@@ -129,6 +129,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/precedence.md": precedence_page,
     "reference/promises.md": promises_page,
     **{f"reference/{name}.md": partial(page_of_names, name) for name in reference.PAGES if name != "errors"},
+    "reference/testing.md": tests_page,
+    "reference/integrations.md": integrations_page,
 }
 
 

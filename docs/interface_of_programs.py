@@ -99,10 +99,10 @@ def _kind(parameter: Any, kinds: dict[str, Any]) -> str:
 # ── Django and the environment ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_django() -> Iterator[str]:
+def of_django(*words: str) -> Iterator[str]:
     """In a process of its own: Django has one configuration for a process."""
-    done = subprocess.run([sys.executable, DOCS / "interface_of_django.py"], check=True, capture_output=True, text=True)
-    return iter(done.stdout.splitlines())
+    command = [sys.executable, str(DOCS / "interface_of_django.py"), *words]
+    return iter(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines())
 
 
 def variables() -> Iterator[str]:

@@ -353,10 +353,15 @@ def type_text(kind: Any) -> str:
     return str(getattr(kind, "__name__", None) or getattr(kind, "__forward_arg__", None) or kind)
 
 
+def plugins() -> list[str]:
+    """The modules of the pytest plugin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return list(project["entry-points"]["pytest11"].values())
+
+
 def fixtures() -> Iterator[str]:
     """The fixtures of the pytest plugin, which pyproject.toml names."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for module in project["entry-points"]["pytest11"].values():
+    for module in plugins():
         functions = [node for node in tree_of(module).body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         for node in sorted(functions, key=lambda one: one.name):
             marks = [ast.unparse(mark) for mark in node.decorator_list]

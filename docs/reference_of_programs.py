@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import typer
 
 import interface_of_programs as programs
+import interface_of_python as python
 from page_parts import markdown
-from reference_of_python import cells
+from reference_of_python import cells, page_of_names
 from tarry.programs.cli.commands import SECTIONS, app, load_commands
 
 COMMANDS = """\
@@ -110,3 +112,27 @@ def metrics_page() -> str:
     ]
     table = "| metric | type | labels | meaning |\n|---|---|---|---|\n" + "".join(rows)
     return "\n".join(["# Metrics\n", METRICS, table, *(str(cell) for cell in cells("metrics").get("metrics", ()))])
+
+
+def tests_page() -> str:
+    """The names of ``tarry.testing``, and the fixtures of the pytest plugin."""
+    told: dict[str, str] = {}
+    for module in python.plugins():
+        functions = [
+            one for one in python.tree_of(module).body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        told |= {one.name: ast.get_docstring(one) or "" for one in functions}
+    rows = ""
+    for line in python.fixtures():
+        name, _, kind = line.partition(": ")
+        rows += f"| `{name}` | `{kind.partition(', ')[0]}` | {markdown(' '.join(told[name].split()))} |\n"
+    table = f"| fixture | type | meaning |\n|---|---|---|\n{rows}"
+    return "\n".join([page_of_names("testing"), f"## Fixtures\n\n{table}", *map(str, cells("testing")["fixtures"])])
+
+
+def integrations_page() -> str:
+    """The names of the modules of extras, and the commands of ``manage.py``."""
+    rows = [line.split("\t") for line in programs.of_django("options")]
+    table = "".join(f"| `{command}` | `{option}` | {markdown(told)} |\n" for command, option, told in rows)
+    text = "## Commands of manage.py\n\nThe keys of `TARRY` are in the [settings](settings.md#django).\n"
+    return page_of_names("integrations") + f"\n{text}\n| command | option | meaning |\n|---|---|---|\n{table}"

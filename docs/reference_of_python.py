@@ -21,7 +21,7 @@ import interface_of_python as python
 from page_parts import markdown, paragraphs, signature
 
 EXAMPLES = Path(__file__).resolve().parent / "reference" / "examples"
-CELL = re.compile(r"^# %% ([\w. -]+?)( sh)?(?: \(not run: (.*)\))?\n", re.M)
+CELL = re.compile(r"^# %% ([\w. -]+?)(?: (sh|python))?(?: \(not run: (.*)\))?\n", re.M)
 FOR_CHECKERS = re.compile(r"  # (?:type: ignore|noqa).*")
 """What an example has for type checkers and linters, and no page shows."""
 OPERATORS = {
@@ -201,10 +201,10 @@ def cells(page: str) -> dict[str, list[Cell]]:
         return {}
     _, *parts = CELL.split(file.read_text(encoding="utf-8"))
     found: dict[str, list[Cell]] = {}
-    for title, shell, reason, text in zip(*[iter(parts)] * 4, strict=True):
-        code = re.sub(r"^# ", "", text, flags=re.M) if shell else FOR_CHECKERS.sub("", text)
-        language = "sh" if shell or file.suffix == ".sh" else "python"
-        found.setdefault(title, []).append(Cell(code.strip(), language, reason))
+    usual = "sh" if file.suffix == ".sh" else "python"
+    for title, language, reason, text in zip(*[iter(parts)] * 4, strict=True):
+        code = re.sub(r"^# ", "", text, flags=re.M) if language == "sh" else FOR_CHECKERS.sub("", text)
+        found.setdefault(title, []).append(Cell(code.strip(), language or usual, reason))
     return found
 
 

@@ -116,6 +116,8 @@ def test_each_metric_has_its_meaning() -> None:
 def test_each_variable_and_setting_is_explained() -> None:
     page = (generate.DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(TARRY_\w+)` \|", page, re.M)) == set(VARIABLES)
+    run = "".join(block.text for block in blocks(generate.DOCS / "reference" / "settings.md") if block.language == "sh")
+    assert [name for name in VARIABLES if name not in run] == [], "without an example"
     django = page.partition("\n## Django\n")[2].partition("\n## ")[0]
     keys = set(re.findall(r"`([A-Z_]+)`", "".join(re.findall(r"^\| (.*?) \|", django, re.M))))
     assert keys == {line.split('"')[1] for line in section("Django: settings and commands") if '"' in line}
@@ -128,3 +130,11 @@ def test_help_shows_the_arguments(one: Name) -> None:
     shown = pydoc.plain(pydoc.render_doc(one.value)).partition("Method resolution order")[0]
     assert [name for name in inspect.signature(one.value).parameters if not re.search(rf"\b{name}\b", shown)] == []
     assert "**words" not in shown
+
+
+def test_each_fixture_has_its_meaning_and_an_example() -> None:
+    page = (generate.DOCS / "reference" / "testing.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(tarry_\w+)` \|.*\| (.+) \|$", page, re.M))
+    assert told.keys() == {line.partition(":")[0] for line in section("pytest: fixtures")}
+    run = "".join(block.text for block in blocks(generate.DOCS / "reference" / "testing.md"))
+    assert [name for name, words in told.items() if not words or f"{name}: " not in run] == []

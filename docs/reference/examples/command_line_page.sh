@@ -86,8 +86,8 @@ tarry configure orders --max-attempts 5 --rate 100/1m
 # %% tarry migrate
 tarry migrate orders --to-namespace archive --dry-run
 
-# %% tarry worker
-cat > app.py <<'END'
+# %% tarry worker python
+# app.py
 import tarry
 
 worker = tarry.Worker("shop")
@@ -95,7 +95,8 @@ worker = tarry.Worker("shop")
 
 @worker.task
 async def close(order: int) -> None: ...
-END
+
+# %% tarry worker
 tarry worker app:worker > worker.log 2>&1 &
 echo $! > worker.pid
 

@@ -1,15 +1,14 @@
 """The examples of docs/reference/testing.md, a cell for each name. The tests run that page."""
 
 # %% testing.start_server
+from contextlib import ExitStack
 from pathlib import Path
 
 import tarry
 from tarry import testing
 
-server = testing.start_server(Path("test-server"))
-url = (
-    server.__enter__()
-)  # in a program `with testing.start_server(folder) as url:`; a test takes the fixture `tarry_url`
+servers = ExitStack()
+url = servers.enter_context(testing.start_server(Path("test-server")))  # `with testing.start_server(folder) as url:`
 
 # %% testing.TestClock
 worker = tarry.Worker("shop")
@@ -73,4 +72,45 @@ async def with_a_worker() -> None:
 
 asyncio.run(with_a_worker())
 timeline.close()
-server.__exit__(None, None, None)
+servers.close()
+
+# %% fixtures
+# test_shop.py
+import asyncio
+
+import tarry
+from tarry import testing
+
+shop = tarry.Worker("shop")
+done: list[int] = []
+
+
+@shop.task
+async def finish(order: int) -> None:
+    done.append(order)
+
+
+def test_a_job_runs_when_it_is_due(tarry_clock: testing.TestClock, tarry_client: testing.TestClient) -> None:
+    tarry_clock.attach(shop)
+    finish.options(delay="30m").add(7)
+    tarry_clock.advance("30m")
+    assert done == [7]
+    assert tarry_client.topic("shop").pop() is None
+
+
+def test_a_client_of_your_own_has_real_time(tarry_url: str) -> None:
+    with tarry.Client(tarry_url, namespace="own") as client:
+        client.topic("kitchen").add("tea")
+
+
+def test_tea(tarry_async_client: testing.TestAsyncClient, tarry_async_clock: testing.TestAsyncClock) -> None:
+    async def make_tea() -> None:
+        await tarry_async_client.topic("kitchen").add("tea", delay="4m")
+        await tarry_async_clock.advance("4m")
+        assert await tarry_async_client.topic("kitchen").pop() is not None
+
+    asyncio.run(make_tea())
+
+
+# %% fixtures sh
+# python -m pytest -q test_shop.py

@@ -37,6 +37,7 @@ async def beside_an_application() -> None:
     async with worker:
         await remind.add_async(8)
         worker.stop()  # leaving the block does it, too
+    await worker.close()  # before the loop ends
 
 
 asyncio.run(beside_an_application())
@@ -160,6 +161,7 @@ async def add_and_wait() -> None:
     added = await close_order.add_async(7)
     await worker.run_until_idle()
     assert await added.result(wait="5s") is True
+    await worker.close()
 
 
 asyncio.run(add_and_wait())
@@ -237,7 +239,8 @@ async def look() -> list[tarry.types.WorkerInfo]:
     async with worker:
         while not (found := await worker.async_client.workers()):
             await asyncio.sleep(0.01)  # until its first report
-        return found
+    await worker.close()
+    return found
 
 
 (info,) = asyncio.run(look())
