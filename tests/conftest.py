@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import re
 import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +87,10 @@ REPRESENTATIVE = "story/test_youzans_queue story/test_replays story/test_pop sto
 """But for these, which use what is written by hand below it: connections, repeats, waiting."""
 
 
-LEFT_OUT = ("slow", "otherserver", "model", "long", "twin")
+LEFT_OUT = {"slow", "otherserver", "model", "long", "twin"}
+QUICK = "not slow and not otherserver and not model and not long"
+"""``make check`` begins so."""
+WHOLLY = re.compile(r"^pytestmark = .*\bmark\.(slow|otherserver|model|long)\b", re.M)
 ROWS = 4
 """``make check`` runs so many rows of a table, from its first to its last, where each needs a server."""
 
@@ -95,6 +100,14 @@ HANG_LATER = (
     "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench"
 ).split()
 """A machine that is ten times too slow needs more than the two minutes of ``plugin_hangs`` for these."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A fifth of the files, whose tests ``make check`` leaves out, need not be read and imported."""
+    if QUICK not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    heavy = str(collection_path).partition("/tests/")[2].startswith(tuple(HEAVY))
+    return heavy or WHOLLY.search(collection_path.read_text(encoding="utf-8")) is not None or None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -151,7 +164,9 @@ def _mark_rows(items: list[pytest.Item]) -> None:
     """Of what ``make check`` runs, those between the ``ROWS`` of a table."""
     tables = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if "valkey_url" in getattr(item, "fixturenames", ()) and not any(map(item.get_closest_marker, LEFT_OUT)):
+        if "valkey_url" in getattr(item, "fixturenames", ()) and LEFT_OUT.isdisjoint(
+            mark.name for mark in item.iter_markers()
+        ):
             tables[item.nodeid.partition("[")[0]].append(item)
     for rows in tables.values():
         kept = {round((len(rows) - 1) * one / (ROWS - 1)) for one in range(ROWS)}
