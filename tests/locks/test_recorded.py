@@ -9,7 +9,7 @@ import pytest
 
 from locks.lock_users import LockUsers
 from redisson.recorded import rows
-from until import until
+from until import LONGEST_S, until
 
 ROWS = [row for row in rows("locks") if row["do"].startswith("lock.")]
 NAMES = ("vec:lock", "vec:{tag}:lock")
@@ -40,9 +40,12 @@ def channel(server: Any) -> Any:
 
 
 def published_on(channel: Any) -> list[tuple[bytes, bytes]]:
+    """What was published before: the answer to a ping comes behind it."""
     found = []
-    while (message := channel.get_message(timeout=0.05)) is not None:
-        found.append((message["channel"], message["data"]))
+    channel.ping()
+    while (message := channel.get_message(timeout=LONGEST_S)) is None or message["type"] != "pong":
+        if message is not None:  # that it has subscribed
+            found.append((message["channel"], message["data"]))
     return found
 
 

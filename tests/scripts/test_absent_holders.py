@@ -65,8 +65,11 @@ class Holders:
 
     def called(self, holder: str) -> bool:
         """Whether it was called to be an observer, since the last time this was asked."""
-        message = self.subscriptions[holder].get_message(timeout=0.05)
-        return message is not None and message["data"] == b"look"
+        connection, said = self.subscriptions[holder], set[bytes]()
+        connection.ping()  # its answer comes behind what was published before
+        while (message := connection.get_message(timeout=LONGEST_S)) is None or message["type"] != "pong":
+            said |= {message["data"]} if message is not None else set()
+        return b"look" in said
 
     def close(self) -> None:
         for connection in self.subscriptions.values():
