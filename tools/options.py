@@ -93,6 +93,8 @@ def lua(text: str) -> str:
         flags += f"local {name} = {how.flag}  -- {how.format}\n"
         if length:
             reads += f"    local length = {read} or 0\n    at = at + length\n"
+            if how.lua:
+                reads += f"    if length > 0 then {how.lua} = string.sub(value, at - length + 1, at) end\n"
         else:
             reads += f"    {how.lua and how.lua + ' = '}{read}\n"
         sizes.append(f"{how.flag}:{length or calcsize('<' + format)}")

@@ -108,6 +108,9 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "keep_finished_ms": None,
             "max_pending": None,
             "max_pending_bytes": None,
+            "key_concurrency": None,
+            "key_rate": None,
+            "fair": False,
         },
     ),
     (

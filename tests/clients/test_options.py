@@ -104,6 +104,7 @@ GIVEN = JobOptions(
     headers={"k": "v"},
     max_lateness="1h",
     priority=2,
+    key="blau",
     durability="replicated",
 )
 

@@ -65,6 +65,7 @@ def us(n: int) -> timedelta:
 
 class Game(RuleBasedStateMachine):
     url = ""
+    model: type[Topic] = Topic
 
     @initialize()
     def begin(self) -> None:
@@ -73,7 +74,7 @@ class Game(RuleBasedStateMachine):
         self.client = TestClient(self.url, self.clock, namespace=name)
         self.other = TestClient(self.url, self.clock, namespace=name)
         self.topic = self.client.topic("t")
-        self.believed = Topic(now=self.clock.us)
+        self.believed = self.model(now=self.clock.us)
         self.held: list[Reservation] = []
         self.all_ends: set[tuple[int, bytes, str]] = set()
         self.late_us: dict[tuple[str, int], int] = {}
@@ -124,6 +125,7 @@ class Game(RuleBasedStateMachine):
             ttr=real.ttr,
             max_attempts=real.max_attempts,
             priority=real.priority or 0,
+            key=real.key,
         ).encode()
         if latest is not None:
             opts = opts.due_within(us(latest))
@@ -195,10 +197,9 @@ class Game(RuleBasedStateMachine):
 
     @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS, holder=HOLDERS)
     def pop(self, n: int, ttr: int, holder: str = "web-1") -> None:
-        expected = self.believed.pop(n, ttr, holder)
         self.topic.verbs.holder = holder.encode()
         jobs = self.topic.pop_many(n, ttr=us(ttr))
-        assert [job.id for job in jobs] == expected
+        self.judge_pop([job.id for job in jobs], n, ttr, holder)
         for job in jobs:
             known = self.believed.jobs[job.id]
             assert (job.receipt, job.attempt, job.body) == (known.receipt, known.attempt, known.body)
@@ -209,6 +210,9 @@ class Game(RuleBasedStateMachine):
             self.seen = jobs[0].receipt
         self.held += [Reservation(job.id, job.receipt) for job in jobs]
         self.late_us.update({(job.id, job.receipt): job.popped_us - job.due_us for job in jobs})
+
+    def judge_pop(self, handed_out: list[str], n: int, ttr: int, holder: str) -> None:
+        assert handed_out == self.believed.pop(n, ttr, holder)
 
     @rule(n=st.sampled_from([1, 2, 10]))
     def lose_and_pop_again(self, n: int) -> None:
@@ -445,11 +449,13 @@ class Game(RuleBasedStateMachine):
         if not hasattr(self, "client"):
             return
         believed = {
-            id: (self.believed.state(id), job.at, job.attempt, job.body, job.priority, job.steps)
+            id: (self.believed.state(id), job.at, job.attempt, job.body, job.priority, job.steps, job.key)
             for id, job in self.believed.jobs.items()
         }
         listed = self.topic.list(limit=1000)
-        real = {job.id: (job.state, job._since, job.attempts, job.body, job.priority, job.steps) for job in listed}
+        real = {
+            job.id: (job.state, job._since, job.attempts, job.body, job.priority, job.steps, job.key) for job in listed
+        }
         assert real == believed
         stats = self.topic.stats()
         assert stats.added == self.believed.added
@@ -480,16 +486,17 @@ class Game(RuleBasedStateMachine):
 def run_games(url: str, games: int, steps: int, **more: Any) -> None:
     """``more``: whether the games are new ones."""
     game = type("Game", (Game,), {"url": url})
-    run_state_machine_as_test(
-        game,
-        settings=settings(
-            max_examples=games,
-            stateful_step_count=steps,
-            deadline=None,
-            print_blob=True,
-            suppress_health_check=list(HealthCheck),
-            **more,
-        ),
+    run_state_machine_as_test(game, settings=settings_of(games, steps, **more))
+
+
+def settings_of(games: int, steps: int, **more: Any) -> settings:
+    return settings(
+        max_examples=games,
+        stateful_step_count=steps,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+        **more,
     )
 
 

@@ -71,6 +71,8 @@ class Job:
     created: int = 0
     changed: bool = False  # since the last hand-out
     steps: dict[str, int] = field(default_factory=dict)  # of this body
+    key: str | None = None
+    counted_for: str | None = None  # the key of the last hand-out: an update may have changed it since
 
     @property
     def size(self) -> int:
@@ -188,6 +190,7 @@ class Topic:
             old.steps = {}
             old.body, old.own_limit = new.body, new.own_limit
             old.own_ttr, old.priority = new.own_ttr or old.own_ttr, new.priority or old.priority
+            old.key = new.key or old.key
             return False, state
         if old is not None and if_exists not in ("replace", "update"):
             return False, state
@@ -235,12 +238,15 @@ class Topic:
                 ready.append((id, job))
         receipt = max(self.last + 1, self.now)
         for k, (_, job) in enumerate(ready):
-            job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
-            job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
-            job.holder, job.changed = holder, False
+            self.reserve(job, ttr, k, receipt, holder)
         self.last = receipt if ready else self.last
         self.popped += len(ready)
         return [id for id, _ in ready]
+
+    def reserve(self, job: Job, ttr: int, k: int, receipt: int, holder: str) -> None:
+        job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
+        job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
+        job.holder, job.changed, job.counted_for = holder, False, job.key
 
     def fault(self, job: Job | None, receipt: int, again: bool) -> str | None:
         """Why a receipt does not hold; "replay": this call was done before, or nobody else has had the job since."""

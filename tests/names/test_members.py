@@ -7,7 +7,7 @@ import pytest
 import tarry
 
 DECORATORS = "cron every on on_queue task"
-STORED = "body created headers id priority raw topic"
+STORED = "body created headers id key priority raw topic"
 MEMBERS: dict[type, str] = {
     tarry.Registry: f"{DECORATORS} around include stamp",
     tarry.Worker: f"{DECORATORS} around include stamp async_client client close keep_moving run run_until_idle stop using",
@@ -19,7 +19,7 @@ MEMBERS: dict[type, str] = {
     tarry.JobInfo: f"{STORED} attempts died due effective_max_attempts error failed_attempts failure finished first_failure holder kept_until "
     "max_attempts note reason receipt reserved_until result result_not_kept retrying state steps ttr",
     tarry.BackOff: "factor first jitter longest",
-    tarry.NewJob: "at body delay headers id max_attempts max_lateness priority ttr",
+    tarry.NewJob: "at body delay headers id key max_attempts max_lateness priority ttr",
 }
 
 

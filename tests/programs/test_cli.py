@@ -208,7 +208,9 @@ def test_limits_of_a_topic_are_set_and_removed(answers: Answers, cli: Cli) -> No
 
 
 def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: Answers, cli: Cli) -> None:
-    limits = dict.fromkeys("rate burst concurrency max_lateness_ms max_pending max_pending_bytes".split())
+    limits = dict.fromkeys(
+        "rate burst concurrency max_lateness_ms max_pending max_pending_bytes key_concurrency key_rate".split()
+    )
     usual = {
         "topic": "orders",
         "ttr_ms": 60_000,
@@ -216,14 +218,16 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
         "keep_dead_ms": 2_592_000_000,
         "keep_finished_ms": None,
         **limits,
+        "fair": False,
     }
     assert answers("configure", "orders") == [usual]
     words = "--ttr 30s --max-attempts 3 --keep-dead 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"
-    words += " --max-pending 9 --max-pending-bytes 1000"
+    words += " --max-pending 9 --max-pending-bytes 1000 --key-concurrency 3 --key-rate 5/s"
     [now] = answers("configure", "orders", *words.split())
     assert now == {
         **usual, "ttr_ms": 30_000, "max_attempts": 3, "keep_dead_ms": 86_400_000,
         "rate": "100/1m", "burst": 5, "concurrency": 2, "max_lateness_ms": 600_000, "max_pending": 9, "max_pending_bytes": 1000,
+        "key_concurrency": 3, "key_rate": "5/1s",
     }  # fmt: skip
     assert client.topic("orders").configure().max_attempts == 3
     nothing = [word for word in words.split() if word.startswith("--") for word in (word, "none")]

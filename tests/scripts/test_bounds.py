@@ -87,7 +87,9 @@ def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
 
 def test_check_runs_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(3000), delay=60)
-    step: ScriptCall[Any] = ScriptCall(views.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
+    step: ScriptCall[Any] = ScriptCall(
+        views.CHECK, views.CHECK.keys_for(topic.verbs.keys), (b"jobs", b"0", b"100"), list
+    )
     _, seen, *_ = client.engine.run(step)
     assert 100 <= seen < 300
 

@@ -75,8 +75,10 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
         .startswith("duration: 'soon' is not a duration")
     )
     api.post("/v1/topics/orders/resume", {}, 204)
-    limits = "rate burst concurrency max_lateness_ms keep_finished_ms max_pending max_pending_bytes"
-    none = dict.fromkeys(limits.split())
+    limits = (
+        "rate burst concurrency max_lateness_ms keep_finished_ms max_pending max_pending_bytes key_concurrency key_rate"
+    )
+    none = {**dict.fromkeys(limits.split()), "fair": False}
     assert api.get("/v1/topics/orders/settings") == none | {
         "ttr_ms": 60000,
         "max_attempts": 20,

@@ -26,11 +26,13 @@ Vector = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """A call of a script at a moment; ``script`` is "" for a command of the server. ``more`` are keys after those that it names."""
+    """A call of a script at a moment; ``script`` is "" for a command of the server. ``more`` are keys after those that it names;
+    of these the last ``fewer`` are left out."""
 
     script: str
     args: tuple[str, ...]
     more: tuple[str, ...] = ()
+    fewer: int = 0
 
 
 class Case(NamedTuple):
@@ -223,15 +225,15 @@ def made(server: Server, case: Case) -> Vector:
     """The vector of a line of the table."""
     commands: list[tuple[Any, ...]] = []
     keys: dict[str, None] = {}
-    for script, args, more in case.before:
+    for script, args, more, fewer in case.before:
         if script:
-            own = keys_of(script, more)
+            own = keys_of(script, more, fewer)
             keys |= dict.fromkeys(own)
             commands.append(("EVALSHA", server.load(sources.assembled(script)), len(own), *own, *args))
         else:
             keys[args[1]] = None
             commands.append(args)
-    script, args, more = case.call
+    script, args, more, fewer = case.call
     fields = [one for step in case.before for one in step.args] if has_fields_that_expire(script) else []
     before = perform(server, [*commands, ("PING",)], list(keys), fields)  # so that each of its own is judged
     vector = {
@@ -239,14 +241,15 @@ def made(server: Server, case: Case) -> Vector:
         "before": dump(before),
         **({"subscribed": [key(part) for part in case.subscribed]} if case.subscribed else {}),
         "script": script,
-        "keys": keys_of(script, more),
+        "keys": keys_of(script, more, fewer),
         "args": list(args),
     }
     return vector | take(server, vector)
 
 
-def keys_of(script: str, more: Sequence[str]) -> list[str]:
-    return [key(part) for part in (*sources.parts(script), *more)]
+def keys_of(script: str, more: Sequence[str], fewer: int) -> list[str]:
+    parts = sources.parts(script)
+    return [key(part) for part in (*parts[: len(parts) - fewer], *more)]
 
 
 @cache

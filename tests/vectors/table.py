@@ -49,11 +49,12 @@ def value(
     max_lateness: int | None = None,
     first: int | None = None,
     steps: str | None = None,
+    key: str | None = None,
     headers: str | None = None,
 ) -> str:
     """A record without its moment: flags, then what they name in their order."""
     flags, fields = 8 + 2 * priority, nonce.encode("latin-1")
-    given = [max_lateness is not None, first is not None, steps is not None]
+    given = [max_lateness is not None, first is not None, steps is not None, key is not None]
     if any(given):
         further = sum(is_given << at for at, is_given in enumerate(given))
     if further is not None:
@@ -64,6 +65,8 @@ def value(
         flags, fields = flags + 64, fields + struct.pack("<I", max_attempts)
     if max_lateness is not None:
         fields += struct.pack("<d", max_lateness)
+    if key is not None:
+        fields += bytes([len(key)]) + key.encode("latin-1")
     if first is not None:
         fields += struct.pack("<d", first)
     if steps is not None:
@@ -702,15 +705,15 @@ def cases_beside() -> list[Case]:
         Case("a seat is given back", [SEAT], step("topic/leave", "v")),
         Case("a seat of an empty topic is given back", [], step("topic/leave", "v")),
         Case("a seat is given back, and a job is due", [add("a"), SEAT], step("topic/leave", "v")),
-        Case("a topic is paused", [add("a")], step("topic/pause", HOUR, "")),
-        Case("a topic is paused for ever", [], step("topic/pause", 253_402_300_900_000_000, "")),
-        Case("a topic is paused for at least a second", [add("a")], step("topic/pause", SECOND, 1)),
-        Case("a longer pause stays", [PAUSED, add("a")], step("topic/pause", SECOND, 1)),
-        Case("a shorter pause gets longer", [PAUSED], step("topic/pause", 2 * HOUR, 1)),
-        Case("a longer pause becomes shorter", [PAUSED], step("topic/pause", SECOND, "")),
-        Case("a pause ends", [PAUSED, add("a")], step("topic/pause", "", "")),
-        Case("a pause that is over ends", [settings(paused=NOW - 5)], step("topic/pause", "", "")),
-        Case("no pause ends", [], step("topic/pause", "", "")),
+        Case("a topic is paused", [add("a")], step("topic/pause", HOUR, "", "")),
+        Case("a topic is paused for ever", [], step("topic/pause", 253_402_300_900_000_000, "", "")),
+        Case("a topic is paused for at least a second", [add("a")], step("topic/pause", SECOND, 1, "")),
+        Case("a longer pause stays", [PAUSED, add("a")], step("topic/pause", SECOND, 1, "")),
+        Case("a shorter pause gets longer", [PAUSED], step("topic/pause", 2 * HOUR, 1, "")),
+        Case("a longer pause becomes shorter", [PAUSED], step("topic/pause", SECOND, "", "")),
+        Case("a pause ends", [PAUSED, add("a")], step("topic/pause", "", "", "")),
+        Case("a pause that is over ends", [settings(paused=NOW - 5)], step("topic/pause", "", "", "")),
+        Case("no pause ends", [], step("topic/pause", "", "", "")),
     ]  # fmt: skip
 
 

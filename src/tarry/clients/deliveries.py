@@ -31,7 +31,16 @@ from tarry.clients.replies import (
     with_key,
     with_refusal,
 )
-from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, NotJudged, TryLater, WrongNode
+from tarry.connections.faults import (
+    ConfirmationLost,
+    ConnectionLost,
+    Fault,
+    NoScript,
+    NotJudged,
+    TryLater,
+    WantsKeys,
+    WrongNode,
+)
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import MOST_BYTES, MOST_ITEMS, Confirmation, Reply, ScriptCall
 from tarry.errors import TarryError
@@ -62,6 +71,9 @@ class Delivery(Struct, eq=False):
         """After a fault: seconds until the next try; ``None`` if there is none. A request that may have been done becomes a replay."""
         if isinstance(fault, NotJudged):
             self.request = self.request.as_large()
+            return 0.0
+        if isinstance(fault, WantsKeys):
+            self.request = self.request.with_all_keys()
             return 0.0
         if isinstance(fault, NoScript) and self.source < 2:
             self.source += 1

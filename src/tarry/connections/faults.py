@@ -5,6 +5,7 @@ TryLater         the server refuses for now: loading, a replica after a fail-ove
   WrongNode      a Cluster has moved the slot, or the server is a replica. Nothing was done.
 NoScript         the server does not know the script yet. Nothing was done.
 NotJudged        the small script of a call cannot judge it. Nothing was done.
+WantsKeys        the topic has jobs with a key, and the call must have their keys. Nothing was done.
 ServerRefused    the server refuses for good; the error says why.
 """
 
@@ -53,6 +54,10 @@ class NoScript(Fault):
 
 
 class NotJudged(Fault):
+    pass
+
+
+class WantsKeys(Fault):
     pass
 
 
@@ -189,6 +194,8 @@ def fault_of(error: BaseException, what: str = "the call", *, database: int = 0)
         return WrongNode(_SLOT.sub(r"the slot \1 is at \2 now", text))
     if isinstance(error, driver.NoScriptError) or text.startswith("NOSCRIPT"):
         return NoScript(text)
+    if text.startswith("KEYED"):
+        return WantsKeys(text)
     if (later := _not_now(error, text)) is not None:
         return later
     if (refusal := _wrong_server_kind(text, database) or _known_refusal(error, text)) is not None:

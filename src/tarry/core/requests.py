@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar, final
 
 from msgspec import Struct
 
-from tarry.core.scripts import Script
+from tarry.core.scripts import Script, learn_keys
 from tarry.errors import BadInput, JobExists, ServerUnfit, TarryError, TopicFull, Unavailable, Unconfirmed
 
 T = TypeVar("T")
@@ -70,6 +70,12 @@ class ScriptCall(AnyRequest[T], eq=False):
         """The same call without its small script."""
         large = copy(self)
         large.small = None
+        return large
+
+    def with_all_keys(self) -> ScriptCall[T]:
+        """The same call with the keys of jobs with a key, which its topic has."""
+        large = self.as_large()
+        large.keys = self.script.keys_for(learn_keys(self.keys[0]))
         return large
 
     def as_replay(self) -> ScriptCall[T]:

@@ -14,12 +14,13 @@ import fails: a script and its caller cannot drift apart.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-from tarry.values.keys import TOPIC_PARTS, keys_of_parts
+from tarry.values.keys import KEY_PARTS, TOPIC_PARTS, KnownKeys, TopicKeys, keys_of_parts, topic_keys_of
 
 _KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
@@ -30,6 +31,22 @@ _LUA = Path(__file__).parent.parent / "lua"
 _COMMAND = re.compile(rb"'([A-Z]+)'")
 
 
+KNOWN: list[KnownKeys] = []
+LEARNING: list[Callable[[], None]] = []
+"""Called when a topic is learned: what remembers keys of its own."""
+
+
+def learn_keys(key: bytes) -> TopicKeys:
+    """Notes that the topic of this key has jobs with a key: from now on each script that learns of it gets their keys."""
+    keys = topic_keys_of(key)
+    if any(known.get(keys) != known.long(keys) for known in KNOWN):
+        for known in KNOWN:
+            known.learn(keys)
+        for forget in LEARNING:
+            forget()
+    return keys
+
+
 class Script:
     """A Lua script, ready to be called by its hash."""
 
@@ -37,6 +54,7 @@ class Script:
         "__dict__",
         "detects_replays",
         "keys_for",
+        "known_keys",
         "limit_index",
         "name",
         "read_only",
@@ -53,12 +71,14 @@ class Script:
         item: tuple[str, ...] = (),
         keys: tuple[str, ...] = TOPIC_PARTS,
         read_only: bool = False,
+        learns_keys: bool = False,
     ) -> None:
         """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's by default.
-        ``read_only``: it never writes, so that a replica can answer it."""
+        ``read_only``: it never writes, so that a replica can answer it. ``learns_keys``: those of jobs with a key come behind ``keys`` only for
+        a topic that has such jobs; without them it answers KEYED there, and has done nothing."""
         raw = _source_of(name)
         for kind, pattern, expected in (
-            ("keys", _KEYS, keys),
+            ("keys", _KEYS, (*keys, *KEY_PARTS) if learns_keys else keys),
             ("arguments", _ARGS, ("clock", *args)),
             ("items", _ITEM, item),
         ):
@@ -67,7 +87,12 @@ class Script:
                 raise AssertionError(f"lua/{name}.lua declares the {kind} {declared}, its verb passes {expected}")
         self.name = name
         #: what returns the keys that a topic's script gets
-        self.keys_for = keys_of_parts(keys)
+        self.known_keys = KnownKeys(keys) if learns_keys else None
+        self.keys_for: Callable[[TopicKeys], tuple[bytes, ...]] = (
+            self.known_keys.__getitem__ if self.known_keys is not None else keys_of_parts(keys)
+        )
+        if self.known_keys is not None:
+            KNOWN.append(self.known_keys)
         self.source = _assembled(raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)

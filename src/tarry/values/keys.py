@@ -9,6 +9,10 @@
     tarry:{NAMESPACE/TOPIC}:retrying   sorted set   id → when it is due, as in `due`        delayed jobs that have failed before
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:priority1  sorted set   id → when it is due, as in `due`        waiting jobs of this priority; so are `priority2`, `priority3`
+    tarry:{NAMESPACE/TOPIC}:keyed      sorted set   id → when it is due, server µs          waiting jobs with a key, which are not in `due`
+    tarry:{NAMESPACE/TOPIC}:by_key     sorted set   key and due or `r`, id                  waiting and reserved jobs with a key, by it
+    tarry:{NAMESPACE/TOPIC}:turns      sorted set   key → when it may run, server µs        keys with a job that may run, now or later
+    tarry:{NAMESPACE/TOPIC}:paces      sorted set   `r` or `p`, key → until when it waits   keys whose rate is spent, or that are paused
     tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day, and of each hour, for a week
     tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest stale receipt seen   a minute, of a few jobs that are gone
     tarry:{NAMESPACE/TOPIC}:finished   sorted set   id → when its keep ends, server µs      finished jobs that are kept
@@ -119,6 +123,8 @@ PRIORITY_PARTS = ("priority1", "priority2", "priority3")
 WAITING_PARTS = (*RETRYING_PARTS, *PRIORITY_PARTS)
 POPPING_PARTS = (*TOPIC_PARTS, "attempts", *PRIORITY_PARTS, "minutes")
 DEPARTING_PARTS = (*WAITING_PARTS, "leaving")
+KEY_PARTS = ("keyed", "by_key", "turns", "paces")
+"""Of jobs with a key. Scripts that most calls need get them only for a topic that has such jobs."""
 LATER_PARTS = ("due", "jobs")
 SOON_PARTS = ("due", "reserved", "jobs", "meta", "watch", "wake", "relay")
 TOUCHING_PARTS = ("reserved", "dead", "jobs", "runs", "meta")
@@ -136,7 +142,7 @@ SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 FIRING_PARTS = (*SCHEDULE_PARTS, *PRIORITY_PARTS)
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 FURTHER_PARTS = (
-    *WAITING_PARTS[len(TOPIC_PARTS) :], "minutes", *HISTORY_PARTS, "stale", "cancelled", "leaving", "arrived",
+    *WAITING_PARTS[len(TOPIC_PARTS) :], *KEY_PARTS, "minutes", *HISTORY_PARTS, "stale", "cancelled", "leaving", "arrived",
     *MOVING_PARTS[len(TOPIC_PARTS) :],
 )  # fmt: skip
 
@@ -284,16 +290,40 @@ def all_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     return tuple(_all_keys(keys).values())
 
 
+class KnownKeys(dict[TopicKeys, tuple[bytes, ...]]):
+    """A topic's keys of some parts. ``learn`` adds those of jobs with a key, for a topic that has such jobs."""
+
+    def __init__(self, parts: tuple[str, ...]) -> None:
+        self._short, self.long = keys_of_parts(parts), keys_of_parts((*parts, *KEY_PARTS))
+
+    def __missing__(self, keys: TopicKeys) -> tuple[bytes, ...]:
+        if len(self) >= MOST_KNOWN:
+            self.clear()
+        found = self[keys] = self._short(keys)
+        return found
+
+    def learn(self, keys: TopicKeys) -> None:
+        self[keys] = self.long(keys)
+
+
+MOST_KNOWN = 4096
+
+
 @cache
 def keys_of_parts(parts: tuple[str, ...]) -> Callable[[TopicKeys], tuple[bytes, ...]]:
     """What returns a topic's keys of these parts, in their order."""
 
-    @lru_cache(4096)
+    @lru_cache(MOST_KNOWN)
     def keys_of(keys: TopicKeys) -> tuple[bytes, ...]:
         known = _all_keys(keys)
         return tuple([known[part] for part in parts])
 
     return keys_of
+
+
+def topic_keys_of(key: bytes) -> TopicKeys:
+    """The keys of the topic that has this one."""
+    return _tagged(key[len(b"tarry:{") : key.rindex(b"}:")])
 
 
 def part_key(keys: TopicKeys, part: str) -> bytes:

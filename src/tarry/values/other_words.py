@@ -35,11 +35,9 @@ _BACK_OFF = 'retry=, such as retry=tarry.BackOff(first="2s", longest="60s")'
 _ATTEMPTS = "max_attempts=, which counts the first run too"
 _MAX_LATENESS = "max_lateness=, of options(…), of topic.configure(…) or of @worker.on(…)"
 _KEEP_FINISHED = "keep_finished=, how long a result is kept"
-_OF_KEYS = 'a topic for each key, such as client.topic(f"orders-{customer}"), with configure(concurrency=1)'
+_OF_KEYS = 'key=, an argument of add, with configure(key_concurrency=1), configure(key_rate="5/s") or configure(fair=True) of the topic'
 _OF_STEPS = "none: a handler adds the next job when it has done its own; workflows are not tarry's (docs: When not to use tarry)"
-_BY_KEYS: dict[str, str] = dict.fromkeys(
-    ("key", "key_concurrency", "concurrency_key", "ordering_key", "group_id"), _OF_KEYS
-)
+_BY_KEYS: dict[str, str] = dict.fromkeys(("concurrency_key", "ordering_key", "group_id"), _OF_KEYS)
 _BY_STEPS: dict[str, str] = dict.fromkeys(("depends_on", "dependencies", "parent", "chain", "link"), _OF_STEPS)
 _URL = "url=, such as redis://user:password@host:6379/0, which has it"
 _FACTOR = 'factor=, which multiplies the pause after each failure, as in tarry.BackOff("1s", factor=2)'

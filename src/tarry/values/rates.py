@@ -32,7 +32,7 @@ class Rate:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"
 
 
-def parse_rate(value: object) -> tuple[int, int]:
+def parse_rate(value: object, what: str = "rate") -> tuple[int, int]:
     """The number of jobs, and the span in microseconds. Raises ``BadInput``."""
     count: object = value
     span: Duration = 1
@@ -41,17 +41,17 @@ def parse_rate(value: object) -> tuple[int, int]:
     elif isinstance(value, tuple) and len(value) == 2:
         count, span = value
     if not isinstance(count, int) or isinstance(count, bool):
-        raise BadInput(f"rate: {value!r}; {_TEXT_HINT if isinstance(value, str) else _HINT}.")
+        raise BadInput(f"{what}: {value!r}; {_TEXT_HINT if isinstance(value, str) else _HINT}.")
     if not 1 <= count <= MOST:
         raise BadInput(
-            f"rate: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
+            f"{what}: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
         )
     try:
-        us = duration_us(span, "rate", minimum=MILLISECOND)
+        us = duration_us(span, what, minimum=MILLISECOND)
     except BadInput as fault:
-        raise BadInput(f"rate: {value!r}; {_TEXT_HINT}, with a time of 1 ms or more.") from fault
+        raise BadInput(f"{what}: {value!r}; {_TEXT_HINT}, with a time of 1 ms or more.") from fault
     if us > LONGEST_US:
-        raise BadInput("rate: its span is longer than a year.")
+        raise BadInput(f"{what}: its span is longer than a year.")
     return count, us
 
 

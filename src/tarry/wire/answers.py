@@ -51,6 +51,7 @@ class Carried(Answer, kw_only=True):
     headers: dict[str, str] = field(default_factory=dict)
     priority: int = 0
     """Of the jobs that are due, the highest is handed out first: 1 to 3; left out if it is 0."""
+    key: str | None = None
 
 
 class JobFields(Carried, kw_only=True):
@@ -178,7 +179,7 @@ def carried_fields(record: StoredJob[Any] | Schedule) -> dict[str, Any]:
     try:
         fields |= bodies.body_fields(record.encoded)
         head = record.head
-        fields.update(priority=head.priority)
+        fields.update(priority=head.priority, key=head.key)
         if headers := record.headers:
             fields["headers"] = headers
             if "body_base64" in fields and (media := headers.get(bodies.MEDIA)):
@@ -229,6 +230,7 @@ def carried_contents(
         headers=headers,
         max_lateness_us=max_lateness_us,
         priority=record.priority,
+        key=record.key,
     )
 
 

@@ -17,6 +17,7 @@ from tarry.wire.types import (
     Attempts,
     Base64,
     Headers,
+    Key,
     Limit,
     Moment,
     Name,
@@ -49,6 +50,7 @@ class Options(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
     priority: Priority | None = None
+    key: Key | None = None
     headers: Headers | None = None
 
 
@@ -88,6 +90,7 @@ class AddQuery(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeWords | None = None
     priority: Priority | None = None
+    key: Key | None = None
     id: Name | None = None
     if_exists: IfExists = "error"
     latest: SomeWords | None = None

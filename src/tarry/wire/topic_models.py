@@ -12,6 +12,7 @@ from tarry.verbs.workers import WorkerMode
 from tarry.wire.types import (
     Attempts,
     DayWords,
+    Key,
     Limit,
     LongSpan,
     Moment,
@@ -81,9 +82,16 @@ class ThroughputQuery(Strict):
 
 
 class Pause(Strict):
-    """``duration``: how long; without it until ``resume``."""
+    """``duration``: how long; without it until ``resume``. ``key``: only the jobs of this key."""
 
     duration: SomeSpan | None = None
+    key: Key | None = None
+
+
+class ResumeQuery(Strict):
+    """``key``: the pause of this key; without it that of the topic."""
+
+    key: Key | None = None
 
 
 class SetWorkerMode(Strict):
@@ -115,6 +123,9 @@ class Configure(Strict):
     keep_finished: LongSpan | UnsetType | None = UNSET
     max_pending: Pending | UnsetType | None = UNSET
     max_pending_bytes: Pending | UnsetType | None = UNSET
+    key_concurrency: WholeRate | UnsetType | None = UNSET
+    key_rate: WholeRate | RateText | UnsetType | None = UNSET
+    fair: bool | UnsetType | None = UNSET
 
 
 class PutPartitions(Strict):

@@ -97,6 +97,14 @@ Attempts = Annotated[int, Meta(ge=1, le=999_999)]
 Priority = Annotated[
     int, Meta(ge=0, le=3, description="of the jobs that are due, the highest is handed out first; 0 if none is given")
 ]
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="such as a customer's name, at most 200 bytes; the topic's limits for keys count the jobs of each",
+    ),
+]
 WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
 Pending = Annotated[int, Meta(ge=1, le=10**15)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]

@@ -79,6 +79,7 @@ class ScheduleDecorators:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
         """The task below runs once in each period, with ``args``; a plain function becomes a task.
@@ -91,7 +92,7 @@ class ScheduleDecorators:
             refuse_others(ScheduleDecorators.every, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(period, '@worker.every("5m")')
         options = JobOptions(
-            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority, key=key
         )
         return self._schedule(topic, id, args, Timing(every=period, missed=missed), options)
 
@@ -110,6 +111,7 @@ class ScheduleDecorators:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
         """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
@@ -117,7 +119,7 @@ class ScheduleDecorators:
             refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
         options = JobOptions(
-            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority, key=key
         )
         return self._schedule(topic, id, args, Timing(cron=expression, tz=tz, missed=missed), options)
 

@@ -243,6 +243,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
         durability: Durability = None,
         **words: Never,
     ) -> TaskOptions[P, R]:
@@ -259,6 +260,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
+            key=key,
             durability=durability,
         )
         options.encode()

@@ -45,6 +45,7 @@ class AsyncSchedules:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
     ) -> Schedule:
         """Stores a schedule, or changes it: a job with this body ``every`` period, or by ``cron`` in the time zone ``tz``.
 
@@ -56,7 +57,7 @@ class AsyncSchedules:
         """
         timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
         options = JobOptions(
-            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority
+            ttr=ttr, max_attempts=max_attempts, headers=headers, max_lateness=max_lateness, priority=priority, key=key
         )
         put = self._verbs.put(topic, id, body, timing, options)
         await self._engine.register_topic(self._verbs.context(topic).name)

@@ -90,6 +90,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
         durability: Durability = None,
         **words: Never,
     ) -> Added:
@@ -102,7 +103,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         ``"replace"`` puts this one in its place, and with ``latest`` it is due at most so long after the first event that no handler
         has had; ``"update"`` changes the body and the options that are given, and the due time stays. A number is seconds.
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the
-        consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first.
+        consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first. ``key``, such as a
+        customer's name of at most 200 bytes: ``configure`` sets limits for the jobs of each.
         ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
         Raises ``BadInput`` before anything is written, ``TopicFull`` when no more jobs may wait, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
@@ -120,6 +122,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
+            key=key,
             durability=durability,
         )
         call = self.verbs.add(body, options, id)
@@ -140,6 +143,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         priority: int = 0,
+        key: str | None = None,
         durability: Durability = None,
         atomic: bool = False,
         **words: Never,
@@ -162,6 +166,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             headers=headers,
             max_lateness=max_lateness,
             priority=priority,
+            key=key,
             durability=durability,
         )
         flow = self.verbs.add_many(bodies, options, atomic=atomic)
@@ -431,13 +436,14 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def pause(self, duration: Duration | None = None) -> datetime | None:
-        """Hands out nothing for a time, or until ``resume``. Returns the end of the pause, ``None`` if it has none."""
-        return self.engine.run(self.verbs.pause(duration))
+    def pause(self, duration: Duration | None = None, *, key: str | None = None) -> datetime | None:
+        """Hands out nothing for a time, or until ``resume``; with ``key`` nothing of this key. Returns the end of the pause, ``None`` if it
+        has none."""
+        return self.engine.run(self.verbs.pause(duration, key))
 
-    def resume(self) -> None:
-        """Ends a pause."""
-        self.engine.run(self.verbs.resume())
+    def resume(self, *, key: str | None = None) -> None:
+        """Ends a pause; with ``key`` that of this key."""
+        self.engine.run(self.verbs.resume(key))
 
     @hide_others
     def configure(
@@ -453,6 +459,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         keep_finished: Duration | UnsetType | None = UNSET,
         max_pending: int | UnsetType | None = UNSET,
         max_pending_bytes: int | UnsetType | None = UNSET,
+        key_concurrency: int | UnsetType | None = UNSET,
+        key_rate: RateLike | UnsetType | None = UNSET,
+        fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> TopicSettings:
         """Sets options of the topic, for all clients and at once, and returns all of them.
@@ -466,6 +475,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         For producers: ``max_pending``, the most jobs that may wait, delayed and ready, and ``max_pending_bytes``, the most bytes of their
         bodies. An add beyond it raises ``TopicFull``: that of jobs at once in this client and within a second in all others, that of bytes
         within a second in all. Of n partitions each takes an n-th, rounded up.
+
+        For jobs with a ``key``, each key on its own: ``key_concurrency``, the most of its jobs reserved at a time; ``key_rate``, the most that
+        begin in a time, evenly spread; ``fair``: the keys take turns, one job each. A topic with partitions has none of these.
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
@@ -480,6 +492,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             keep_finished=keep_finished,
             max_pending=max_pending,
             max_pending_bytes=max_pending_bytes,
+            key_concurrency=key_concurrency,
+            key_rate=key_rate,
+            fair=fair,
         )
         return self.engine.run(self.verbs.configure(given))
 

@@ -4,7 +4,20 @@ local FIRST, STRIDE = 5, 3
 local n = (#ARGV - FIRST + 1) / STRIDE
 
 local stamp = struct.pack(MOMENT, now)  -- a value as it is sent lacks it
-local bounds = lease ~= second and redis.call('HGET', meta, 'bounds')
+local bounds, keys_used
+if lease ~= second then
+  bounds, keys_used = unpack(redis.call('HMGET', meta, 'bounds', 'keys'))
+  if keys_used and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
+end
+for i = FIRST, keyed and 0 or #ARGV, STRIDE do
+  local value = ARGV[i + 2]
+  if string.byte(value) >= FURTHER and select(10, read_head(stamp .. value)) then return redis.error_reply('KEYED a job of the topic has a key') end
+end
+local keys  -- of lib/by_key.lua, where the keys of jobs with a key are declared
+if keyed then
+-- include run priorities by_key turns
+  keys = {enter = enter, leave = leave, key_of_run = key_of_run, free_place = free_place, keep = keep_turns}
+end
 local gate  -- of lib/bounds.lua, where the topic has limits for producers
 if bounds then
 -- include bounds
@@ -60,15 +73,19 @@ if mode == 'all' then
 end
 
 local answers, scores, values = {bounds and -now or now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
-local added, created, repeated, replaced, full, soonest = 0, 0, 0, 0, 0, math.huge
+local added, created, repeated, replaced, full, with_key, soonest = 0, 0, 0, 0, 0, 0, math.huge
 local urgent, handle  -- id → moment and priority, of those that have one; of lib/taken_id.lua, once an id is taken
 
 local function put(id, at, value)
   if gate then gate.enter(id, at, stamp .. value) end
+  local flags = string.byte(value)
+  if keys and flags >= FURTHER and keys.enter(id, at, stamp .. value) then
+    with_key = with_key + 1
+    return at
+  end
   scores[2 * added + 1], scores[2 * added + 2] = at, id
   added = added + 1
   if at < soonest then soonest = at end
-  local flags = string.byte(value)
   if flags > RAW and priority_of(flags) > 0 then
     urgent = urgent or {}
     urgent[id] = {at, priority_of(flags)}
@@ -94,6 +111,10 @@ for index = 0, n - 1 do
     answer = put(id, at, value)
   else
     if not handle then
+      if not keyed and lease == second and redis.call('HEXISTS', meta, 'keys') == 1 then
+        for k = 2, #scores, 2 do redis.call('HDEL', jobs, scores[k]) end  -- the only writes until now
+        return redis.error_reply('KEYED a job of the topic has a key')
+      end
 -- include taken_id
       handle = handle_taken
     end
@@ -120,7 +141,8 @@ if gate then
   if full > 0 then gate.note_full(full) end
   gate.keep()
 end
-if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
+if keys then keys.keep() end
+if replaced > 0 or with_key > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
 -- include limits handout_limits watch
   update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm
 end

@@ -9,7 +9,7 @@ local most_jobs, most_bytes, since = string.match(bounds, '^(%d+) (%d+) (%d+)$')
 if not most_jobs then return redis.error_reply('NEWER limits of the topic') end
 most_jobs, most_bytes, since = tonumber(most_jobs), tonumber(most_bytes), tonumber(since)
 -- include order bytes
-local waited = redis.call('ZCARD', due)  -- with those that this script puts there, without those that it takes out
+local waited = redis.call('ZCARD', due) + (keyed and redis.call('ZCARD', keyed) or 0)  -- with those that this script puts there, without those that it takes out
 
 -- Notes a job as lib/bytes.lua does, and that one more waits; or one less, if it waits, or is `at` such a moment by this very script.
 local function enter(id, at, value)
@@ -18,7 +18,7 @@ local function enter(id, at, value)
 end
 
 local function leave(id, at, value)
-  if at or redis.call('ZSCORE', due, id) then waited = waited - 1 end
+  if at or redis.call('ZSCORE', due, id) or keyed and redis.call('ZSCORE', keyed, id) then waited = waited - 1 end
   note_out(id, at, value)
 end
 

@@ -1,10 +1,11 @@
--- The bytes of the bodies of all jobs in `due`, on a topic that limits them: each script that puts jobs there or takes them out keeps them.
+-- The bytes of the bodies of all jobs that wait, in `due` or with a key, on a topic that limits them: each script that puts jobs there or takes them out keeps them.
 --
 --   meta   bytes   their sum ("-": it is not known yet); while they are counted again, also "sum moment id": of the jobs up to there
 --
 -- They are counted in portions, in the order of `due`, while jobs come and go: by adds after the limit was set, and by `check`.
 
 local MOST_READ = 4000000
+-- include both_places
 local weighed  -- false: the topic does not count them
 
 local function read_weight(stored)
@@ -37,7 +38,7 @@ end
 -- A job will be taken out of `due`, if it is there: its record is as it was, and so is its moment, unless `at` is given.
 local function note_out(id, at, value)
   if not counts_bytes() then return end
-  at = tonumber(at or redis.call('ZSCORE', due, id))
+  at = tonumber(at or redis.call('ZSCORE', due, id) or keyed and redis.call('ZSCORE', keyed, id))
   if at then weigh(id, at, value or redis.call('HGET', jobs, id), -1) end
 end
 
@@ -45,8 +46,8 @@ end
 local function weigh_more(limit)
   weighed = weighed or {}
   if not weighed.sum then weighed.sum, weighed.at, weighed.id = 0, -1, '' end
-  local first, read, is_all = rank_after(due, text(weighed.at), weighed.id), 0, true
-  local found = redis.call('ZRANGE', due, first, first + limit - 1, 'WITHSCORES')
+  local read = 0
+  local found = waiting_after(text(weighed.at), weighed.id, limit, '+inf')
   for i = 1, #found, 2 do
     local value = redis.call('HGET', jobs, found[i])
     weighed.sum, weighed.at, weighed.id = weighed.sum + body_size(value), tonumber(found[i + 1]), found[i]

@@ -17,14 +17,15 @@ local function those_to_read(over)
 end
 
 local function put_back(over)
-  if priorities_used() ~= '' then over = those_to_read(over) end
+  if priorities_used() ~= '' or uses_keys() then over = those_to_read(over) end
   local ids, ready, notes, timed_out, died = {}, {}, {}, 0, 0
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end
   redis.call('ZREM', reserved, unpack(ids))
   local known = redis.call('HMGET', runs, unpack(ids))
   for i, id in ipairs(ids) do
     local run = known[i]
-    local attempt, limit, receipt, first, holder, fault, is_changed = unpack_run(run or '')
+    local attempt, limit, receipt, first, holder, fault, is_changed, key = unpack_run(run or '')
+    if key then free_place(key, id) end
     if run then timed_out = timed_out + 1 end
     if not run then
       ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
@@ -45,14 +46,16 @@ local function put_back(over)
     end
   end
   if #ready > 0 then
-    redis.call('ZADD', due, unpack(ready))
+    local plain = uses_keys() and enter_many(ready) or ready
+    if #plain > 0 then redis.call('ZADD', due, unpack(plain)) end
     if #notes > 0 then redis.call('HSET', runs, unpack(notes)) end
+    for i = 1, #plain, 2 do index_again(plain[i + 1], plain[i]) end
     for i = 1, #ready, 2 do
-      index_again(ready[i + 1], ready[i])
       if scales then scales.note_in(ready[i + 1], ready[i]) end
     end
   end
   count('timed_out', timed_out)
   count('died', died)
+  if uses_keys() then keep_turns() end
   return #ids
 end

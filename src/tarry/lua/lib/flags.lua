@@ -5,10 +5,11 @@ local HAS_ATTEMPTS = 64   -- max attempts, I
 local FURTHER = 128       -- 16 more flags, after the nonce:
 -- flags, by tools/options.py:
 local HAS_MAX_LATENESS_US = 1  -- d
+local HAS_KEY = 8  -- text
 local HAS_FIRST = 2  -- d
 local HAS_STEPS = 4  -- bytes
-local FIELDS = '1:8 2:8 4:I'  -- flag and size of each, in order; B, I: of its length, which is first
-local FREE = 8  -- this further flag, and higher ones, are nobody's
+local FIELDS = '1:8 8:B 2:8 4:I'  -- flag and size of each, in order; B, I: of its length, which is first
+local FREE = 16  -- this further flag, and higher ones, are nobody's
 -- end of the flags
 
 -- The priority in the flags of a job (lib/priorities.lua).
@@ -18,7 +19,7 @@ local function priority_of(flags) return math.floor(flags / 2) % 4 end
 local function is_known(further) return further < FREE end
 
 -- Parses a head: flags (nil: there is none), further flags, TTR in ms and max attempts (0: none given), maximum lateness or nil, the
--- offsets at which the length of the headers, the headers and the body begin, and the first event or nil. The body's is beyond the
+-- offsets at which the length of the headers, the headers and the body begin, the first event or nil, and the key or nil. The body's is beyond the
 -- record's end if it is damaged.
 local function read_head(value)
   local top, flags = string.byte(value, FLAGS_AT - 1, FLAGS_AT)
@@ -34,10 +35,13 @@ local function read_head(value)
   local further = field(flags, FURTHER, '<H', 2) or 0
   local ttr = field(flags, HAS_TTR, '<I', 4) or 0
   local max_attempts = field(flags, HAS_ATTEMPTS, '<I', 4) or 0
-  local max_lateness, first
+  local max_lateness, first, key
   if further > 0 then
     -- fields, by tools/options.py:
     max_lateness = field(further, HAS_MAX_LATENESS_US, '<d', 8)
+    local length = field(further, HAS_KEY, '<B', 1) or 0
+    at = at + length
+    if length > 0 then key = string.sub(value, at - length + 1, at) end
     first = field(further, HAS_FIRST, '<d', 8)
     local length = field(further, HAS_STEPS, '<I', 4) or 0
     at = at + length
@@ -45,5 +49,5 @@ local function read_head(value)
   end
   local length_at = at
   local length = field(flags, HAS_HEADERS, '<H', 2) or 0
-  return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length, first
+  return flags, further, ttr, max_attempts, max_lateness, length_at, at, at + length, first, key
 end

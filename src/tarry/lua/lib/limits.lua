@@ -3,6 +3,7 @@
 --   ruled         present if anything below, or a default of the topic, has been set; else none of it is read
 --   paused        the end of the pause, or of the last one
 --   fires         when the next schedule of the topic is due
+--   keyed_next    when the first job with a key may go; empty: none (lib/by_key.lua)
 --   limited       "n span burst concurrency max_lateness", 0 for none; written by configure.lua:
 --                 n jobs a span of µs, `burst` of them at once after a quiet time; `concurrency` reserved at a time;
 --                 µs after the due time, after which a job is not handed out

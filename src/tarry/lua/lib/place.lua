@@ -6,4 +6,6 @@ local function place_of(id)
   if at then return tonumber(at) > now and 'reserved' or 'ready', tonumber(at) end
   at = redis.call('ZSCORE', dead, id)
   if at then return 'dead', tonumber(at) end
+  at = keyed and redis.call('ZSCORE', keyed, id)
+  if at then return tonumber(at) > now and 'delayed' or 'ready', tonumber(at) end
 end

@@ -8,12 +8,7 @@
 -- does not know these keys, has taken the job. `pop` removes it when its moment has come (lib/skipped_entries.lua).
 
 local INDEXES = {priority1, priority2, priority3}
-local used  -- `priorities`, once it was read
-
-local function priorities_used()
-  used = used or redis.call('HGET', meta, 'priorities') or ''
-  return used
-end
+-- include used
 
 local function note_use(priority)
   if string.find(priorities_used(), priority, 1, true) then return end

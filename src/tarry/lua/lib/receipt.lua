@@ -12,7 +12,7 @@
 local function receipt_fault(id, receipt, run, ends)
   local attempt, last, first, _ = 0, 0, 0, nil
   if run and #run >= RUN_SIZE then attempt, _, _, last, first = struct.unpack(RUN, run) end
-  first = math.abs(first)  -- its sign says something else (lib/run.lua)
+  first = math.floor(math.abs(first))  -- its sign and a fraction say something else (lib/run.lua)
   local is_last = last == tonumber(receipt)
   if is_last and ends and (tonumber(ends) > now or is_replay == '1') then return nil, first end
   redis.call('HDEL', meta, '')  -- the first write is a removal: so the refusal can be counted with a full memory too

@@ -2,7 +2,7 @@
 
 local function take_out(id)
   note_out(id)
-  redis.call('ZREM', due, id)
+  if not leave(id) then redis.call('ZREM', due, id) end
   take_from_indexes({id})
   local ended = redis.call('ZREM', reserved, id)
   local died = redis.call('ZSCORE', dead, id)
@@ -13,7 +13,8 @@ local function take_out(id)
   redis.call('HDEL', leaving, id)
   local run = redis.call('HGET', runs, id)
   if not run then return ended end
-  local receipt = select(3, unpack_run(run))
+  local _, _, receipt, _, _, _, _, key = unpack_run(run)
+  free_place(key, id)
   note_stale(id, receipt)
   redis.call('ZREM', retrying, id)
   redis.call('HDEL', attempts, id)

@@ -12,6 +12,16 @@ local function handle_taken(id, mark_and_due, value, index)
     return since
   end
 
+  local function withdraw(id)  -- it is not added to `due`: another one comes in its place, or it has got a key
+    for k = #scores, 2, -2 do
+      if scores[k] == id then
+        table.remove(scores, k)
+        table.remove(scores, k - 1)
+        added = added - 1
+      end
+    end
+  end
+
   local function state_of()
     local state, since = place_of(id)
     if not state then state, since = leaving_state(id) end
@@ -44,8 +54,12 @@ local function handle_taken(id, mark_and_due, value, index)
       if first < now then record = with_field(record, HAS_FIRST, struct.pack('<d', first)) end
     end
     if gate then gate.leave(id, added_here(id), old) end
-    redis.call('ZREM', due, id)
-    note_capacity(redis.call('ZREM', reserved, id))
+    if not (keys and keys.leave(id, old)) then redis.call('ZREM', due, id) end
+    withdraw(id)
+    if redis.call('ZREM', reserved, id) == 1 then
+      note_capacity(1)
+      if keys then keys.free_place(keys.key_of_run(id), id) end
+    end
     local died = redis.call('ZSCORE', dead, id)
     if died then
 -- include order unkept

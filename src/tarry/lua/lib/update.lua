@@ -38,7 +38,7 @@ local function update(id, old, new, since)
   local run, record = redis.call('HGET', runs, id), updated(old, new, window_begins(id, old))
   local priority = priority_of(string.byte(record, FLAGS_AT))
   if run and #run >= RUN_SIZE then note_change(id, run) end
-  if gate and (redis.call('ZSCORE', due, id) or not place_of(id) and not leaving_state(id)) then  -- it waits, with another body from now on
+  if gate and (redis.call('ZSCORE', due, id) or keys and redis.call('ZSCORE', keyed, id) or not place_of(id) and not leaving_state(id)) then  -- it waits, with another body from now on
     gate.leave(id, since, old)
     gate.enter(id, since, record)
   end
@@ -47,9 +47,18 @@ local function update(id, old, new, since)
     put(id, since, string.sub(record, FLAGS_AT))
     note_retry(id, since, first_failure(id))
     keep_retrying()
-  elseif redis.call('ZSCORE', due, id) then
+  elseif redis.call('ZSCORE', due, id) or keys and redis.call('ZSCORE', keyed, id) then
+    if keys then
+      keys.leave(id, old)
+      redis.call('ZREM', due, id)
+    end
     take_from_indexes({id})
-    if priority > 0 then index_jobs(priority, {text(since), id}) end
+    if not (keys and keys.enter(id, since, record)) then
+      if keys then redis.call('ZADD', due, text(since), id) end
+      if priority > 0 then index_jobs(priority, {text(since), id}) end
+    end
+  elseif keys and added_here(id) and keys.enter(id, since, record) then
+    withdraw(id)
   elseif priority > 0 and not redis.call('ZSCORE', reserved, id) then  -- added by this very script
     urgent = urgent or {}
     urgent[id] = {since, priority}

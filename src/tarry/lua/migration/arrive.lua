@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, arrived = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, arrived, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, departure = unpack(ARGV)
 -- each: id, place, value, run, failed = unpack(ARGV, i, i + 4)
 --
@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- repeated call gets the same answers, whatever has become of the jobs here.
 -- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
 -- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
--- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities order unkept bytes
+-- include clock refuse_partitioned job run flags departure limits handout_limits watch retries priorities order unkept bytes by_key turns
 
 local FIRST, STRIDE, MONTH = 3, 5, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -30,11 +30,12 @@ local function take_in(id, place, value, run, failed)
   if redis.call('HEXISTS', leaving, id) == 1 then return 0 end
   if redis.call('HSETNX', jobs, id, value) == 0 then return redis.call('HGET', jobs, id) == value and 1 or 0 end
   local name, at = string.match(place, '^(%a+) (%d+)$')
-  redis.call('ZADD', SETS[name], at, id)
+  local has_key = name == 'due' and enter(id, at, value)
+  if not has_key then redis.call('ZADD', SETS[name], at, id) end
   if name == 'dead' then note_unkept(now + 1, '', tonumber(at)) end  -- a reader may have passed the moment of its death
   if name == 'due' then note_in(id, at, value) end
   local priority = priority_of(string.byte(value, FLAGS_AT) or 0)
-  if name == 'due' and priority > 0 then index_jobs(priority, {at, id}) end
+  if name == 'due' and priority > 0 and not has_key then index_jobs(priority, {at, id}) end
   if run ~= '' then
     local attempt, limit, _, first, _, fault, is_changed = unpack_run(run)
     redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault, is_changed))
@@ -59,5 +60,6 @@ end
 keep_retrying()
 keep_unkept()
 keep_bytes()
+keep_turns()
 update_watch('', false, handout_limits())
 return answers

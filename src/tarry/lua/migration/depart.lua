@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs out of their place, those due first (also if their reservation is over), then dead ones, and keeps their places in `leaving` until the
@@ -7,7 +7,7 @@ local clock, limit, nonce, overtaken, above = unpack(ARGV)
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
 -- its failed attempts.
--- include clock refuse_partitioned job flags departure depart priorities order unkept bytes
+-- include clock refuse_partitioned job flags departure depart priorities order unkept bytes by_key turns
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -19,8 +19,8 @@ local function take(set, name)
     if bytes >= ENOUGH then break end
     local id = found[i]
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
-    if set == due then note_out(id, found[i + 1]) end
-    redis.call('ZREM', set, id)
+    if name == 'due' then note_out(id, found[i + 1]) end
+    if set == keyed then leave(id) else redis.call('ZREM', set, id) end
     if name == 'dead' then note_unkept(tonumber(found[i + 1]), id) end
     redis.call('ZREM', retrying, id)
     take_from_indexes({id})
@@ -39,9 +39,11 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
     put_back(over)
   end
   take(due, 'due')
+  if redis.call('HLEN', leaving) == 0 then take(keyed, 'due') end
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
   keep_unkept()
   keep_bytes()
+  keep_turns()
   if redis.call('HLEN', leaving) == 0 then return {''} end
 end
 if not departure or departure == overtaken then

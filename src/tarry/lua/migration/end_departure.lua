@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, departure = unpack(ARGV)
 -- each: id, arrived = unpack(ARGV, i, i + 1)
 --
 -- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
 -- departure: if it has ended already, nothing is done. Answers how many were deleted.
--- include clock job run count flags limits handout_limits watch retries priorities order bytes
+-- include clock job run count flags limits handout_limits watch retries priorities order bytes by_key turns
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -21,10 +21,12 @@ for i = FIRST, #ARGV, STRIDE do
       redis.call('HDEL', attempts, id)
       gone = gone + redis.call('HDEL', jobs, id)
     else
-      redis.call('ZADD', SETS[name], at, id)
+      if name == 'dead' or not enter(id, at) then
+        redis.call('ZADD', SETS[name], at, id)
+        if name == 'due' then index_again(id, at) end
+      end
       if name == 'due' then
         note_retry(id, tonumber(at), first_failure(id))
-        index_again(id, at)
         note_in(id, at)
       end
       back = true
@@ -34,6 +36,7 @@ end
 if redis.call('HLEN', leaving) == 1 then redis.call('DEL', leaving) end
 keep_retrying()
 keep_bytes()
+keep_turns()
 count('deleted', gone)
 if back then update_watch('', false, handout_limits()) end
 return gone

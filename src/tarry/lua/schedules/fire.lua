@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, priority1, priority2, priority3 = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, priority1, priority2, priority3, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, limit = unpack(ARGV)
 -- each: id, changed, before, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
 --
@@ -14,7 +14,7 @@ local clock, limit = unpack(ARGV)
 --
 -- Answers now; for each how many jobs were added, or -1 if it was not as it was read, or -2 less those that were added if the topic is full; the reserved
 -- ones: id, plan without the head and body of its jobs, the size of these.
--- include clock job nonce flags limits handout_limits watch schedule priorities
+-- include clock job nonce flags limits handout_limits watch schedule priorities by_key turns
 
 local FIRST, STRIDE, RESERVED, RETRY, WAIT, ENOUGH = 3, 7, 1000000, 60000000, 5000000, 1000000
 local stamp = struct.pack(MOMENT, now)
@@ -42,8 +42,10 @@ local function add_jobs(id, value, occurrences, scores)
     if gate and not gate.has_room_for(1, gate.size(stamp .. value)) and redis.call('HEXISTS', jobs, job) == 0 then return added, true, last end
     if redis.call('HSETNX', jobs, job, stamp .. value) == 1 then
       if gate then gate.enter(job, moment, stamp .. value) end
-      scores[#scores + 1], scores[#scores + 2] = moment, job
-      if priority > 0 then index_jobs(priority, {moment, job}) end
+      if not enter(job, moment, stamp .. value) then
+        scores[#scores + 1], scores[#scores + 2] = moment, job
+        if priority > 0 then index_jobs(priority, {moment, job}) end
+      end
       added = added + 1
     end
     last = moment
@@ -81,6 +83,7 @@ if #moved > 0 then redis.call('ZADD', schedules, unpack(moved)) end
 if #written > 0 then redis.call('HSET', plans, unpack(written)) end
 if held > 0 then redis.call('HINCRBY', meta, 'n:held', held) end
 if gate then gate.keep() end
+keep_turns()
 
 local taken, leases, reserved_rows, size = {}, {}, {}, 0
 local found = limit ~= '0' and redis.call('ZRANGE', schedules, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit) or {}

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, mode, lease, is_replay = unpack(ARGV)
 -- each: id, mark_and_due, value = unpack(ARGV, i, i + 2)
 --

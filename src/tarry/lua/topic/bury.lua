@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, max_attempts, fault = unpack(ARGV, i, i + 3)
 --
 -- Sets reserved jobs aside as dead. The fault's first line is the reason. A job that was changed since (lib/update.lua) is ready instead,
 -- and its attempts count from zero. Answers 1 for each, 2 for such a job, or why the receipt does not hold.
--- include clock job run count attempts bury max_attempts receipt
+-- include clock job run count attempts bury max_attempts receipt flags priorities order bytes by_key turns
 
 local FIRST, STRIDE = 3, 4
 local TOO_LATE = 'too late'  -- the reason of a worker whose handler has a maximum; lib/unfit_jobs.lua has the same
@@ -13,11 +13,10 @@ for i = FIRST, #ARGV, STRIDE do
   local id, receipt, max_attempts, reason = unpack(ARGV, i, i + 3)
   local run = redis.call('HGET', runs, id)
   local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
-  local attempt, limit, last, first, holder, _, is_changed = unpack_run(run or '')
-  if fault == 'replay' and not is_changed and redis.call('ZSCORE', due, id) then  -- the first call was lost, and the job put back
--- include flags order bytes
+  local attempt, limit, last, first, holder, _, is_changed, key = unpack_run(run or '')
+  if fault == 'replay' and not is_changed and (redis.call('ZSCORE', due, id) or redis.call('ZSCORE', keyed, id)) then  -- the first call was lost, and the job put back
     note_out(id)
-    redis.call('ZREM', due, id)
+    if not leave(id) then redis.call('ZREM', due, id) end
     keep_bytes()
     redis.call('ZREM', retrying, id)
     fault = nil
@@ -25,16 +24,18 @@ for i = FIRST, #ARGV, STRIDE do
   if not fault then
     limit = limit_of(limit, tonumber(max_attempts))
     redis.call('ZREM', reserved, id)
+    free_place(key, id)
     if first == 0 then first = now end
     local starts_exhausted = string.sub(reason, 1, #EXHAUSTED) == EXHAUSTED  -- a worker's last attempt: its error is in the second line
     note_attempt(id, attempt, last, holder, starts_exhausted and string.sub(reason, #EXHAUSTED + 1) or reason)
     if is_changed then
--- include flags priorities order bytes
-      redis.call('ZADD', due, text(now), id)
+      if not enter(id, now) then
+        redis.call('ZADD', due, text(now), id)
+        index_again(id, text(now))
+      end
       note_in(id, now)
       keep_bytes()
       redis.call('HSET', runs, id, pack_run(0, limit, last, first, holder, string.sub(reason, 1, LONGEST_FAULT), true))
-      index_again(id, text(now))
       kept = kept + 1
     else
       bury_run(id, attempt, limit, last, first, holder, reason)
@@ -50,8 +51,9 @@ count('died', buried)
 count('released', kept)
 count('too_late', late)
 count('refused', refused)
-if kept > 0 or buried > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+keep_turns()
+if kept > 0 or buried > 0 and (uses_keys() or redis.call('HEXISTS', meta, 'concurrency') == 1) then
 -- include limits handout_limits watch capacity
-  if note_capacity(buried + kept) or kept > 0 then update_watch('', false, handout_limits()) end
+  if note_capacity(buried + kept) or kept > 0 or uses_keys() then update_watch('', false, handout_limits()) end
 end
 return answers

@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, cancelled = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, cancelled, keyed, by_key, turns, paces = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Deletes jobs in any state, as `delete` does. For one that is reserved it also notes the receipt, until a minute after the
 -- reservation would have ended: its worker asks `cancelled` when its renewal is refused, and stops the run.
 -- Answers for each the state it was in, or nothing.
--- include clock job run count flags place migrated_job stale priorities order unkept bytes take_out
+-- include clock job run count flags place migrated_job stale priorities order unkept bytes by_key turns take_out
 
 local FIRST, STRIDE, MINUTE, MOST = 2, 1, 60000000, 10000
 local answers, deleted, ended, noted = {}, 0, 0, 0
@@ -36,8 +36,9 @@ keep_stale()
 keep_unkept()
 keep_bytes()
 count('deleted', deleted)
-if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+keep_turns()
+if ended > 0 and (uses_keys() or redis.call('HEXISTS', meta, 'concurrency') == 1) then
 -- include limits handout_limits watch capacity
-  if note_capacity(ended) then update_watch('', false, handout_limits()) end
+  if note_capacity(ended) or uses_keys() then update_watch('', false, handout_limits()) end
 end
 return answers

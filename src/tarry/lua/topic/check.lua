@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, part, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through one key (jobs, runs, due, reserved, dead): is every job in exactly one place?
@@ -8,8 +8,8 @@ local clock, part, cursor, limit = unpack(ARGV)
 -- With the part `twice` it reads the jobs again, for those in two places.
 -- include clock job flags
 
-local parts = {jobs = jobs, twice = jobs, runs = runs, due = due, reserved = reserved, dead = dead}
-local places = {due, reserved, dead}
+local parts = {jobs = jobs, twice = jobs, runs = runs, due = due, keyed = keyed, reserved = reserved, dead = dead}
+local places = {due, reserved, dead, keyed}
 local is_hash = parts[part] == jobs or part == 'runs'
 local step = redis.call(is_hash and 'HSCAN' or 'ZSCAN', parts[part], cursor, 'COUNT', limit)
 local faults, headers = {}, {}
@@ -57,5 +57,5 @@ for i = 1, #step[2], 2 do
     fault('reserved, but nobody knows by whom', id)
   end
 end
-local beyond = redis.call('ZCARD', due) + redis.call('ZCARD', reserved) + redis.call('ZCARD', dead) - redis.call('HLEN', jobs)
+local beyond = redis.call('ZCARD', due) + redis.call('ZCARD', keyed) + redis.call('ZCARD', reserved) + redis.call('ZCARD', dead) - redis.call('HLEN', jobs)
 return {step[1], #step[2] / 2, beyond, headers, unpack(faults)}

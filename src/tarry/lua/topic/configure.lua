@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, place, parts, version = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
@@ -18,6 +18,7 @@ local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets th
 local DEFAULT_KEEP = 30 * 86400000000
 local FIELDS = {
   'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished', 'max_pending', 'max_pending_bytes',
+  'key_concurrency', 'key_rate', 'fair',
 }
 local WHOLE = {
   rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency',
@@ -110,5 +111,10 @@ else
   redis.call('HDEL', meta, 'bounds')
 end
 if not most_bytes then redis.call('HDEL', meta, 'bytes') end
+local key_concurrency, key_rate, fair = unpack(set, 11, 13)
+local key_limits = (key_concurrency or key_rate or fair) and table.concat({key_concurrency or '0', key_rate or '0 0', fair or '0'}, ' ')
+local before = redis.call('HMGET', meta, 'key_limits', 'keys')
+if key_limits then redis.call('HSET', meta, 'key_limits', key_limits) else redis.call('HDEL', meta, 'key_limits') end
+if (before[1] or '') ~= (key_limits or '') and before[2] then redis.call('HSET', meta, 'recount', '', 'keyed_next', text(now)) end
 update_watch('', false, handout_limits())
 return answer(set)

@@ -13,10 +13,10 @@ redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt = unpack(ARGV, i, i + 1)
   local run, ends = redis.call('HGET', runs, id), redis.call('ZSCORE', reserved, id)
-  local attempt, limit, last, first, holder, fault, is_changed = unpack_run(run or '')
+  local attempt, limit, last, first, holder, fault, is_changed, key = unpack_run(run or '')
   local mine = last == tonumber(receipt) and ends and tonumber(ends) > now
   if mine and limit == UNCONFIRMED then
-    redis.call('HSET', runs, id, pack_run(attempt, attempt, last, first, holder, fault, is_changed))
+    redis.call('HSET', runs, id, pack_run(attempt, attempt, last, first, holder, fault, is_changed, key))
   end
   answers[#answers + 1] = mine and 1 or 0
 end

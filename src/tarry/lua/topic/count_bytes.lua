@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, begins, limit = unpack(ARGV)
 --
 -- Counts the bytes of the bodies that wait again, on a topic that limits them: one bounded step, the first of which `begins`. Jobs come and go

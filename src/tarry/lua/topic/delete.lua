@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, keyed, by_key, turns, paces = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, nonce, only = unpack(ARGV, i, i + 2)
 --
@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- it: another one with this id stays, and the answer is nothing. With a state in `only`, a job in another state stays.
 -- A job that `migrate` is moving is deleted here too.
 -- Answers for each the state it was in, or nothing.
--- include clock job run count nonce flags place migrated_job stale priorities order unkept bytes take_out
+-- include clock job run count nonce flags place migrated_job stale priorities order unkept bytes by_key turns take_out
 
 local FIRST, STRIDE = 2, 3
 local answers, deleted, ended = {}, 0, 0
@@ -29,8 +29,9 @@ keep_stale()
 keep_unkept()
 keep_bytes()
 count('deleted', deleted)
-if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+keep_turns()
+if ended > 0 and (uses_keys() or redis.call('HEXISTS', meta, 'concurrency') == 1) then
 -- include limits handout_limits watch capacity
-  if note_capacity(ended) then update_watch('', false, handout_limits()) end
+  if note_capacity(ended) or uses_keys() then update_watch('', false, handout_limits()) end
 end
 return answers

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale, finished, results = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, stale, finished, results, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, result = unpack(ARGV, i, i + 2)
 --
@@ -11,44 +11,12 @@ local FIRST, STRIDE = 3, 3
 -- include given_jobs
 local set = redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed')
 
--- The usual: these jobs were handed out once and are reserved; nothing is kept, and nobody waits for a place.
--- Each reserved and each dead job has a run. If no other job has one, and no reservation is over, a run tells whether its job is reserved.
-local MANY, ends = 16, nil
-local is_usual = is_replay == '0' and not (set[1] or set[2] or set[3])
-if not is_usual or n < MANY or redis.call('HLEN', runs)
-  ~= redis.call('ZCOUNT', reserved, '(' .. text(now), '+inf') + redis.call('ZCARD', dead) then
-  ends = redis.call('ZMSCORE', reserved, unpack(ids))
-end
-if is_usual then
-  local i, receipt, usual = FIRST + 1, nil, nil
-  for k = 1, n do
-    local run, at = known[k], ends and ends[k]
-    if run ~= usual or ARGV[i] ~= receipt then  -- most have the run of the one before
-      receipt, usual = ARGV[i], run
-      is_usual = run and string.sub(run, RECEIPT_AT, FIRST_ENDS) == struct.pack('<dd', receipt, 0)
-        and (ends or #run == RUN_SIZE + (string.byte(run, RUN_SIZE) or 0))  -- a dead job's has a fault, or a first failure
-    end
-    if not is_usual or ends and (not at or at + 0 <= now) or ARGV[i + 1] ~= '' then
-      is_usual = false
-      break
-    end
-    i = i + STRIDE
-  end
-  if not is_usual and not ends then ends = redis.call('ZMSCORE', reserved, unpack(ids)) end
-end
-if is_usual then
-  local finished_now = redis.call('ZREM', reserved, unpack(ids))
-  redis.call('HDEL', runs, unpack(ids))
-  redis.call('HDEL', jobs, unpack(ids))
-  redis.call('HINCRBY', meta, 'n:finished', finished_now)
-  if finished_now == n then return n end
-  redis.call('HINCRBY', meta, 'n:refused', n - finished_now)  -- an id was given twice
-  local answers, seen = {}, {}
-  for i, id in ipairs(ids) do answers[i], seen[id] = seen[id] and 'gone' or 1, true end
-  return answers
-end
+-- include usual_finish
 
 -- include run count receipt
+if not keyed then
+-- include no_keys
+end
 local answers, settled, seen, refused = {}, {}, {}, 0
 local places, with_result = {}, false
 local overtaken, anew, is_anew, unread = {}, {}, {}, nil
@@ -66,6 +34,8 @@ for i, id in ipairs(ids) do
 -- include flags order bytes
     note_out(id)
     redis.call('ZREM', due, id)
+-- include used by_key turns
+    if keyed and leave(id) then keep_turns() end
     keep_bytes()
     redis.call('ZREM', retrying, id)
     local died = redis.call('ZSCORE', dead, id)
@@ -123,6 +93,12 @@ if #settled > 0 then
     end
   end
 end
+local has_turned = false
+if keyed and #settled > 0 then
+-- include flags used by_key turns
+  for k, id in ipairs(settled) do free_place((select(8, unpack_run(known[places[k]]))), id) end
+  has_turned = keep_turns()
+end
 if #kept > 0 then count('finished_lost', index(kept)) end
 if usual and (is_uneven or unread or last_end > now + usual) then
 -- include order unkept spans uneven_ends
@@ -133,8 +109,8 @@ if set[3] then
 end
 count('finished', #settled)
 count('refused', refused)
-if set[1] or #anew > 0 then
+if set[1] or #anew > 0 or has_turned then
 -- include limits handout_limits watch capacity
-  if note_capacity(#settled - #anew) or #anew > 0 then update_watch('', false, handout_limits()) end
+  if note_capacity(#settled - #anew) or #anew > 0 or has_turned then update_watch('', false, handout_limits()) end
 end
 return answers

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, finished, results = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, leaving, finished, results, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, history = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, place, side, from, to, past, limit = unpack(ARGV)
 --
 -- One page of one place (due, reserved, dead, retrying, finished), in order, from a moment up to a moment, after the id `past` among those of the
@@ -6,7 +6,7 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- found by rank.
 -- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run, its
 -- failed attempts; of a finished job its record in `results`.
--- include clock refuse_partitioned job place window order
+-- include clock refuse_partitioned job place window order both_places
 
 local ENOUGH = 1000000
 SETS.finished = finished
@@ -15,11 +15,15 @@ local records = is_history and results or jobs
 local set, low, high = SETS[place], window(side, from, to)
 limit = tonumber(limit)
 
-local first, last = before(set, low), redis.call('ZCOUNT', set, '-inf', high) - 1
-if past ~= '' then first = math.max(first, rank_after(set, from, past)) end
-
-local answers, bytes = {now, 0}, 0
-local found = first <= last and redis.call('ZRANGE', set, first, math.min(first + limit, last), 'WITHSCORES') or {}
+local answers, bytes, since = {now, 0}, 0, low
+if past ~= '' and tonumber(from) >= tonumber(low) then since = from else past = '' end
+local found
+if set == due then
+  found = waiting_after(since, past, limit + 1, high)
+else
+  local first, last = rank_after(set, since, past), redis.call('ZCOUNT', set, '-inf', high) - 1
+  found = first <= last and redis.call('ZRANGE', set, first, math.min(first + limit, last), 'WITHSCORES') or {}
+end
 for i = 1, #found, 2 do
   if i > 2 * limit or bytes > ENOUGH then
     answers[2] = 1

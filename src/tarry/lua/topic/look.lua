@@ -8,8 +8,8 @@ local clock = unpack(ARGV)
 local KEYS_PER_TOPIC, soon, minute = 3, now + HORIZON, math.floor(now / 60000000)
 
 local function is_quiet(due, reserved, meta)
-  local set = redis.pcall('HMGET', meta, 'last', 'minute', 'fires')
-  if set.err or (tonumber(set[3]) or math.huge) <= soon then return false end
+  local set = redis.pcall('HMGET', meta, 'last', 'minute', 'fires', 'keyed_next')
+  if set.err or math.min(tonumber(set[3]) or math.huge, tonumber(set[4]) or math.huge) <= soon then return false end
   if set[1] and minute > (tonumber(set[2]) or 0) then return false end
   for _, key in ipairs({due, reserved}) do
     local first = redis.pcall('ZRANGE', key, 0, 0, 'WITHSCORES')

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, attempts, priority1, priority2, priority3, minutes = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, attempts, priority1, priority2, priority3, minutes, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- each: max_jobs = unpack(ARGV, i, i)
 --
@@ -20,7 +20,9 @@ local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes') or {}
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes',
+  'keys', 'key_limits', 'turn', 'key_pauses', 'own_turn', 'recount', 'keyed_next') or {}
+if rules[12] and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
 local uses_priorities, limits = rules[10] or '', nil
 if rules[6] then
 -- include limits
@@ -38,9 +40,10 @@ if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write i
 local returned = 0  -- jobs whose reservation was over
 local next_end = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
 if next_end <= now then
--- include run count flags attempts bury priorities expired_reservations
-  used = uses_priorities
+-- include run count flags attempts bury priorities by_key turns expired_reservations
+  used, has_keys = uses_priorities, rules[12]
   returned = put_back(redis.call('ZRANGE', reserved, '-inf', now, 'BYSCORE', 'LIMIT', 0, MOST_RETURNED, 'WITHSCORES'))
+  if has_keys then rules[14], rules[18] = unpack(redis.call('HMGET', meta, 'turn', 'keyed_next')) end
   next_end = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
 local keep_dead = tonumber(rules[4] or DEFAULT_KEEP)
@@ -69,6 +72,8 @@ if uses_priorities ~= '' then
   end
 end
 
+-- Of lib/streams.lua, where jobs have keys; whether a key that had its turn had no job; the first turn.
+local streams, is_in_vain, next_turn = nil, false, tonumber(rules[18] or nil)
 local is_full, next_due, late, bucket, low, high = false, nil, {}, nil, 1, 0  -- whether the next job does not fit; numbers by lateness
 -- The usual job comes for the first time, is not too late, and its head has no fields but a nonce. Others are judged by a function.
 local USUAL_SIZE, may_be_usual, usual_run, judge = HEAD_SIZE + NONCE_SIZE, usual_max_attempts > 1, nil, nil
@@ -78,6 +83,10 @@ for i = FIRST, #ARGV do asked = asked + ARGV[i] end
 local max_jobs = limits and math.min(asked, limits.available()) or asked
 if paused <= now and not fires_first then
   local step = FEW
+  if rules[12] then
+-- include hand_out_by_turns
+    sets = {}
+  end
   for _, set in ipairs(sets) do
     local may_have_more = true
     while may_have_more and handed < max_jobs and buried < 100 and skipped < MOST_SKIPPED and bytes < ENOUGH and not is_full do
@@ -93,9 +102,10 @@ if paused <= now and not fires_first then
 end
 
 if scales then scales.keep() end
+if next_turn then next_due = math.min(next_turn, tonumber(next_due or redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or math.huge)) end
 local todo = 0
 if handed == 0 and next_schedule and math.max(next_schedule, paused) <= now then todo = FIRE end
-if handed == 0 and (returned > 0 or buried > 0 or skipped >= MOST_SKIPPED) then todo = ASK_AGAIN end
+if handed == 0 and (returned > 0 or buried > 0 or skipped >= MOST_SKIPPED or is_in_vain) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- more jobs may be due than fit into one reply
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local minute = math.floor(now / 60000000)

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, is_replay = unpack(ARGV)
 -- each: id, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, i, i + 5)
 --
@@ -29,7 +29,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, refused, unseen, given, uncounted = {}, 0, 0, 0, 0, nil, {}
 local fault_of, failures = nil, nil  -- of lib/receipt.lua, once a receipt may not hold; the attempts that failed before, once one failed
-local settled, became, ready, buried, notes, failed, soonest = {}, {}, {}, {}, {}, {}, math.huge  -- what is written below
+local settled, became, ready, buried, notes, failed, freed, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge  -- what is written below
 for k, id in ipairs(ids) do
   local _, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, FIRST + STRIDE * (k - 1), FIRST + STRIDE * k - 1)
   local run, at, refusal, answer = known[k], ends[k], nil, nil
@@ -47,7 +47,9 @@ for k, id in ipairs(ids) do
   elseif refusal then
     answer, refused = '!' .. refusal, refused + 1
   else
-    local attempt, limit, last, first, holder, before, is_changed = unpack_run(run)
+    local attempt, limit, last, first, holder, before, is_changed, key = unpack_run(run)
+    if key and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
+    if key then freed[#freed + 1] = {key, id} end
     if counted ~= '1' and fault == '' then fault = before end  -- nothing is said of this attempt
     limit = limit_of(limit, tonumber(max_attempts))
     if counted == '1' then
@@ -86,11 +88,18 @@ if #settled > 0 then
   redis.call('HSET', runs, unpack(notes))
   if #failed > 0 then redis.call('HSET', attempts, unpack(failed)) end
   if #buried > 0 then redis.call('ZADD', dead, unpack(buried)) end
-  if #ready > 0 then redis.call('ZADD', due, unpack(ready)) end
+  local plain = ready
+  if keyed then
+-- include flags priorities by_key turns
+    for _, one in ipairs(freed) do free_place(unpack(one)) end
+    plain = enter_many(ready)
+    keep_turns()
+  end
+  if #plain > 0 then redis.call('ZADD', due, unpack(plain)) end
   keep_retrying()
   if set[2] then
 -- include flags priorities
-    for i = 1, #ready, 2 do index_again(ready[i + 1], ready[i]) end
+    for i = 1, #plain, 2 do index_again(plain[i + 1], plain[i]) end
   end
   if set[3] then
 -- include flags order bytes
@@ -107,22 +116,7 @@ end
 count('died', died)
 count('refused', refused)
 if set[1] or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
--- include limits handout_limits watch capacity
-  -- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
-  -- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate
-  -- (`paced`).
-  local function refund(k, receipt)
-    local limited, spent, paced = unpack(redis.call('HMGET', meta, 'limited', 'spent', 'paced'))
-    if not limited or not spent then return end
-    local n, span = string.match(limited, '^(%d+) (%d+) ')
-    n, span, receipt = tonumber(n), tonumber(span), tonumber(receipt)
-    if n == 0 or receipt <= tonumber(paced or 0) or now >= receipt + k * span / n then return end
-    local since, used = string.match(spent, '^(%d+) (%d+)$')
-    used = tonumber(used) - k
-    local spans = math.max(math.ceil(-used / n), 0)
-    redis.call('HSET', meta, 'spent', text(tonumber(since) - spans * span) .. ' ' .. text(used + spans * n))
-  end
-
+-- include limits handout_limits watch capacity refund
   note_capacity(released + died)
   if unseen > 0 then refund(unseen, given) end
   update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, holder, counted, max_jobs, absence, after, up_to, cursor, limit = unpack(ARGV)
 -- each: receipt = unpack(ARGV, i, i)
 --
@@ -10,7 +10,7 @@ local clock, holder, counted, max_jobs, absence, after, up_to, cursor, limit = u
 -- released when the mark has stood for AGE without a sign of life. Answers -1 as long as the mark is too young, -2 if the holder lives.
 --
 -- `up_to`, if given: only of the receipts above `after`, up to it, without those that are listed: their pops were answered.
--- include clock refuse_partitioned job run count flags limits handout_limits watch capacity attempts bury priorities missed order bytes
+-- include clock refuse_partitioned job run count flags limits handout_limits watch capacity attempts bury priorities missed order bytes by_key turns
 
 local DIED, FIRST = 'its worker died', 10
 local AGE, TOO_YOUNG, LIVES = 300000, -1, -2
@@ -47,7 +47,8 @@ local freed, died = 0, 0
 for i, pair in ipairs(held) do
   local id, run = unpack(pair)
   if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
-    local attempt, max_attempts, receipt, first, _, fault, is_changed = unpack_run(run)
+    local attempt, max_attempts, receipt, first, _, fault, is_changed, key = unpack_run(run)
+    free_place(key, id)
     freed = freed + 1
     local confirmed = max_attempts ~= UNCONFIRMED
     if confirmed and counted == '1' then
@@ -65,14 +66,18 @@ for i, pair in ipairs(held) do
       else
         attempt = attempt - 1
       end
-      redis.call('ZADD', due, text(now - #held + i - 1), id)
-      index_again(id, text(now - #held + i - 1))
-      note_in(id, now - #held + i - 1)
+      local at = now - #held + i - 1
+      if not enter(id, at) then
+        redis.call('ZADD', due, text(at), id)
+        index_again(id, text(at))
+      end
+      note_in(id, at)
       redis.call('HSET', runs, id, pack_run(attempt, max_attempts, receipt, first, holder, fault, is_changed))
     end
   end
 end
 keep_bytes()
+keep_turns()
 count('released', freed - died)
 count('died', died)
 note_capacity(freed)

@@ -1,11 +1,11 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3 = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, keyed, by_key, turns, paces = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, due_time = unpack(ARGV, i, i + 1)
 --
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job run flags place limits handout_limits watch retries priorities order bytes
+-- include clock job run flags place limits handout_limits watch retries priorities order bytes by_key turns
 
 local FIRST, STRIDE = 2, 2
 local function due_of(due_time)
@@ -21,16 +21,21 @@ for i = FIRST, #ARGV, STRIDE do
   local id, due_time = unpack(ARGV, i, i + 1)
   local state = place_of(id)
   if state == 'delayed' or state == 'ready' then
-    redis.call('ZREM', reserved, id)
+    local at = due_of(due_time)
     note_out(id)
-    redis.call('ZADD', due, text(due_of(due_time)), id)
-    note_in(id, due_of(due_time))
-    note_retry(id, due_of(due_time), first_failure(id))
-    index_again(id, text(due_of(due_time)))
+    if redis.call('ZREM', reserved, id) == 1 and uses_keys() then free_place(key_of_run(id), id) end
+    leave(id)
+    if not enter(id, at) then
+      redis.call('ZADD', due, text(at), id)
+      index_again(id, text(at))
+    end
+    note_in(id, at)
+    note_retry(id, at, first_failure(id))
   end
   answers[#answers + 1] = state or false
 end
 keep_retrying()
 keep_bytes()
+keep_turns()
 update_watch('', false, handout_limits())
 return answers

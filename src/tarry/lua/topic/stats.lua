@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, finished, results, leaving, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, lately = unpack(ARGV)
 --
 -- The numbers of a topic. A reservation whose TTR is over counts as ready. Changes nothing.
@@ -15,13 +15,20 @@ end
 
 local present = text(now)
 
+local function count_waiting(from, to) return redis.call('ZCOUNT', due, from, to) + redis.call('ZCOUNT', keyed, from, to) end
+
+local function first_waiting(least)
+  local one, other = first_of(due, least), first_of(keyed, least)
+  return one and other and (one + 0 < other + 0 and one or other) or one or other
+end
+
 local function due_within(minutes)
-  return redis.call('ZCOUNT', due, '(' .. present, text(now + minutes * 60000000))
+  return count_waiting('(' .. present, text(now + minutes * 60000000))
 end
 
 local over = redis.call('ZCOUNT', reserved, '-inf', present)
-local ready = redis.call('ZCOUNT', due, '-inf', present)
-local oldest = first_of(due, '-inf')
+local ready = count_waiting('-inf', present)
+local oldest = first_waiting('-inf')
 if oldest and tonumber(oldest) > now then oldest = false end
 local ran_out = first_of(reserved, '-inf')
 if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
@@ -37,11 +44,11 @@ if ready + over > 0 then
 end
 return {
   now,
-  redis.call('ZCARD', due) - ready,
+  redis.call('ZCARD', due) + redis.call('ZCARD', keyed) - ready,
   ready + over,
   redis.call('ZCARD', reserved) - over,
   redis.call('ZCARD', dead),
-  first_of(due, '(' .. present),
+  first_waiting('(' .. present),
   oldest,
   redis.call('ZCARD', watch),
   redis.call('HLEN', jobs),

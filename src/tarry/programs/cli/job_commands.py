@@ -66,6 +66,14 @@ def add(
     priority: Annotated[
         int, typer.Option(metavar="N", help="0 to 3: of the jobs that are due, the highest is handed out first.")
     ] = 0,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A word such as customer-7: the topic's limits for keys count the jobs of each.",
+            show_default=False,
+        ),
+    ] = None,
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="name=value; may be repeated.", show_default=False)
     ] = None,
@@ -108,6 +116,7 @@ def add(
         headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
         priority=priority,
+        key=key,
         durability=arguments.parse_durability(durability),
     )
     handle = session.topic(topic, partitions)

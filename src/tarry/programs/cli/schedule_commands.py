@@ -66,6 +66,14 @@ def put(
             metavar="N", help="Of its jobs, 0 to 3: of the jobs that are due, the highest is handed out first."
         ),
     ] = 0,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="A word such as customer-7: the topic's limits for keys count the jobs of each.",
+            show_default=False,
+        ),
+    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="The body is plain text, not JSON.")] = False,
 ) -> None:
     """Stores a schedule, or changes it."""
@@ -84,6 +92,7 @@ def put(
         headers=arguments.parse_headers(header),
         max_lateness=max_lateness,
         priority=priority,
+        key=key,
     )
     show_schedules(session, [made])
 

@@ -23,8 +23,26 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT = "none"
-LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms", "max_pending", "max_pending_bytes")
-NUMBERS = ("max_attempts", "rate", "burst", "concurrency", "max_pending", "max_pending_bytes")
+LIMITS = (
+    "rate",
+    "burst",
+    "concurrency",
+    "max_lateness_ms",
+    "max_pending",
+    "max_pending_bytes",
+    "key_concurrency",
+    "key_rate",
+)
+NUMBERS = (
+    "max_attempts",
+    "rate",
+    "burst",
+    "concurrency",
+    "max_pending",
+    "max_pending_bytes",
+    "key_concurrency",
+    "key_rate",
+)
 Rate = Annotated[
     str | None,
     typer.Option(
@@ -41,6 +59,9 @@ Concurrency = Annotated[
     typer.Option(
         metavar="N", help="How many jobs may be reserved at a time; none removes the limit.", show_default=False
     ),
+]
+OneKey = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="Only the jobs of this key.", show_default=False)
 ]
 MaxLateness = Annotated[
     str | None,
@@ -146,12 +167,13 @@ def pause(
         str | None,
         typer.Option("--duration", metavar="DURATION", help="How long; default: until resume.", show_default=False),
     ] = None,
+    key: OneKey = None,
 ) -> None:
     """Pauses a topic: hands out nothing for a time, or until resume."""
     handle = session.topic(topic)
     if not session.is_known(handle):
         session.print_note(f"{topic} is new: nothing was ever added to it, and nothing is configured for it")
-    end = output.rfc3339(handle.pause(duration))
+    end = output.rfc3339(handle.pause(duration, key=key))
     session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
 
 
@@ -201,11 +223,32 @@ def configure(
             show_default=False,
         ),
     ] = None,
+    key_concurrency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many jobs of a key may be reserved at a time; none removes the limit.",
+            show_default=False,
+        ),
+    ] = None,
+    key_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE", help="Jobs of a key in a time, such as 5/s; none removes the limit.", show_default=False
+        ),
+    ] = None,
+    fair: Annotated[
+        bool | None,
+        typer.Option("--fair/--no-fair", help="Keys take turns, one job each.", show_default=False),
+    ] = None,
 ) -> None:
     """Changes the settings of a topic, for all workers and at once; without options it shows them."""
     given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep_dead, rate=rate, max_lateness=max_lateness)
     given |= _settings(burst=burst, concurrency=concurrency, keep_finished=keep_finished)
     given |= _settings(max_pending=max_pending, max_pending_bytes=max_pending_bytes)
+    given |= _settings(key_concurrency=key_concurrency, key_rate=key_rate)
+    if fair is not None:
+        given["fair"] = fair
     data = output.settings_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 
@@ -240,13 +283,14 @@ def _limits_text(data: dict[str, Any]) -> str:
     parts = [
         f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
     ]
+    parts += ["fair"] if data["fair"] else []
     return "  ".join(parts) or "no limits"
 
 
 @verb()
-def resume(session: CommandSession, topic: TopicName) -> None:
+def resume(session: CommandSession, topic: TopicName, key: OneKey = None) -> None:
     """Resumes a paused topic."""
-    session.topic(topic).resume()
+    session.topic(topic).resume(key=key)
     session.print_answer({"topic": topic, "paused_until": None}, f"{topic}  goes on")
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from shlex import quote
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
-from tarry.core.scripts import Script
+from tarry.core.scripts import LEARNING, Script
 from tarry.errors import BadInput, JobExists, NotKept, TopicFull
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
@@ -22,8 +22,8 @@ from tarry.verbs.jobs.topic_context import NO_LEASE, NOTHING_KNOWN, TopicContext
 T = TypeVar("T")
 
 ITEM = ("id", "mark_and_due", "value")
-ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS)
-ADD_ONCE = Script("topic/add_once", args=("mode", "lease", "is_replay"), item=ITEM, keys=ONCE_PARTS)
+ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS, learns_keys=True)
+ADD_ONCE = Script("topic/add_once", args=("mode", "lease", "is_replay"), item=ITEM, keys=ONCE_PARTS, learns_keys=True)
 ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
 ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
@@ -54,7 +54,7 @@ def add_job(
     if leases.seconds() >= ends:
         lease = NO_LEASE
     script = ADD_ONCE if options.is_once else ADD
-    is_plain = mark in PLAIN_MARKS and not options.contents.priority
+    is_plain = mark in PLAIN_MARKS and not options.contents.priority and options.contents.key is None
     large, alone = scripts_for(keys, script, is_plain, options.is_later)
     small = None if alone is None or lease == NO_LEASE else (*alone, lease)
     return ScriptCall(
@@ -73,6 +73,9 @@ def scripts_for(
     return script.keys_for(keys), None if small is None else (small, small.keys_for(keys))
 
 
+LEARNING.append(scripts_for.cache_clear)
+
+
 def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply) -> Added:
     """Reads the answer to one add, and learns from it whether the topic has limits for producers."""
     if type(reply) is not int:
@@ -86,7 +89,9 @@ def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply
 def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: EncodedOptions | None) -> None:
     """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
     lease = context.leases.of(context.keys)
-    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.contents.priority == 0
+    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS
+    if options is None or options.contents.priority or options.contents.key is not None:
+        is_plain = False
     is_later = options is not None and options.is_later
     call.keys, alone = scripts_for(context.keys, call.script, is_plain, is_later)
     call.small = None if alone is None or lease == NO_LEASE else (*alone, lease)
@@ -223,6 +228,14 @@ def _chunks(
             chunks.append(items)
         items += item
     return chunks
+
+
+def refuse_in_partitions(what: str, topic: str, parts: int) -> NoReturn:
+    """Raises ``BadInput``: a topic with partitions has no keys."""
+    raise BadInput(
+        f"{what}: {topic} has {parts} partitions, and a topic with keys has one: the jobs of a key are counted where all of them are. "
+        "Leave it out, or `tarry migrate` the jobs into a topic without partitions."
+    )
 
 
 def refuse_repeated(id: bytes, given: set[bytes]) -> None:

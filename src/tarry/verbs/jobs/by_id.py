@@ -15,7 +15,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.values.keys import CANCELLING_PARTS, DELETING_PARTS, WAITING_PARTS, TopicKeys
+from tarry.values.keys import CANCELLING_PARTS, DELETING_PARTS, KEY_PARTS, WAITING_PARTS, TopicKeys
 from tarry.verbs.jobs.job_values import HasReceipt, State
 from tarry.verbs.jobs.options import encode_due_time
 
@@ -68,10 +68,10 @@ def _reschedule(*, delay: Duration | None, at: datetime | None) -> tuple[bytes, 
     return (encode_due_time(delay, at),)
 
 
-KICK_SCRIPT = Script("topic/kick", item=("id",), keys=WAITING_PARTS)
-DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce", "only"), keys=DELETING_PARTS)
-CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=CANCELLING_PARTS)
-RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=WAITING_PARTS)
+KICK_SCRIPT = Script("topic/kick", item=("id",), keys=(*WAITING_PARTS, *KEY_PARTS))
+DELETE_SCRIPT = Script("topic/delete", item=("id", "nonce", "only"), keys=(*DELETING_PARTS, *KEY_PARTS))
+CANCEL_SCRIPT = Script("topic/cancel", item=("id",), keys=(*CANCELLING_PARTS, *KEY_PARTS))
+RESCHEDULE_SCRIPT = Script("topic/reschedule", item=("id", "due_time"), keys=(*WAITING_PARTS, *KEY_PARTS))
 KICK = ByIdVerb(KICK_SCRIPT, _kick)
 """Makes dead jobs ready again."""
 DELETE = ByIdVerb(DELETE_SCRIPT, _delete)

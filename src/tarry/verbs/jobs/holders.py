@@ -14,13 +14,13 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import WAITING_PARTS, TopicKeys
+from tarry.values.keys import KEY_PARTS, WAITING_PARTS, TopicKeys
 
 RELEASE_HOLDER = Script(
     "topic/release_holder",
     args=("holder", "counted", "max_jobs", "absence", "after", "up_to", "cursor", "limit"),
     item=("receipt",),
-    keys=WAITING_PARTS,
+    keys=(*WAITING_PARTS, *KEY_PARTS),
 )
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255

@@ -33,6 +33,7 @@ class JobContents(NamedTuple):
     max_lateness_us: int | None = None
     """Microseconds after the due time; ``None`` if the job has no limit."""
     priority: int = 0
+    key: str | None = None
     first: int | None = None
     """The moment of the first event that the job stands for (lua/lib/latest.lua); ``None`` if it is this one."""
     steps: bytes | Mapping[str, bytes] = b""

@@ -133,6 +133,11 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
         return self.head.priority
 
     @property
+    def key(self) -> str | None:
+        """A word given to ``add``, such as a customer's name: the topic's limits for keys count the jobs of each. ``None`` without one."""
+        return self.head.key
+
+    @property
     def created(self) -> datetime:
         """When it was added, by the server's clock."""
         return as_datetime(self.head.created)

@@ -26,6 +26,7 @@ Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 
 ERROR_MARK = b"e"
 _MARKS: dict[str, bytes] = {"error": ERROR_MARK, "keep": b"k", "once": b"k", "replace": b"r", "update": b"u"}
+LONGEST_KEY = 200
 HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
@@ -47,6 +48,7 @@ class JobOptions(Struct, frozen=True):
     headers: Mapping[str, str] | None = None
     max_lateness: Duration | None = None
     priority: int = 0
+    key: str | None = None
     durability: Durability = None
 
     def check(self) -> None:
@@ -55,7 +57,7 @@ class JobOptions(Struct, frozen=True):
 
     def encode(self) -> EncodedOptions:
         """Checks and encodes them, all but ``durability``, which is not stored. Raises ``BadInput``."""
-        if self.at is None and self.headers is None and self.latest is None:
+        if self.at is None and self.headers is None and self.key is None and self.latest is None:
             try:
                 return _encode_common(
                     self.delay, self.if_exists, self.ttr, self.max_attempts, self.max_lateness, self.priority
@@ -73,6 +75,7 @@ class JobOptions(Struct, frozen=True):
             headers=records.unpack_headers(head.headers) or None,
             max_lateness=None if head.max_lateness_us is None else timedelta(microseconds=head.max_lateness_us),
             priority=head.priority,
+            key=head.key,
         )
 
 
@@ -89,6 +92,7 @@ class NewJob(Generic[T]):
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     max_lateness: Duration | None = field(default=None, kw_only=True)
     priority: int | None = field(default=None, kw_only=True)
+    key: str | None = field(default=None, kw_only=True)
 
 
 class EncodedOptions(NamedTuple):
@@ -125,6 +129,7 @@ class EncodedOptions(NamedTuple):
             and job.headers is None
             and job.max_lateness is None
             and job.priority is None
+            and job.key is None
         ):
             return due_time, self.head(flags, nonce)
         call = self.contents
@@ -136,6 +141,7 @@ class EncodedOptions(NamedTuple):
             headers=call.headers if job.headers is None else records.pack_headers(job.headers),
             max_lateness_us=call.max_lateness_us if job.max_lateness is None else max_lateness_us(job.max_lateness),
             priority=call.priority if job.priority is None else priority_of(job.priority),
+            key=call.key if job.key is None else key_of(job.key),
         )
         return due_time, head
 
@@ -191,6 +197,7 @@ def _encode(options: JobOptions) -> EncodedOptions:
         headers=records.pack_headers(options.headers),
         max_lateness_us=max_lateness_us(options.max_lateness),
         priority=priority_of(options.priority),
+        key=key_of(options.key),
     )
     json_head = records.pack_head(
         0,
@@ -200,6 +207,7 @@ def _encode(options: JobOptions) -> EncodedOptions:
         headers=contents.headers,
         max_lateness_us=contents.max_lateness_us,
         priority=contents.priority,
+        key=contents.key,
     )
     is_later = due_time.isdigit() and int(due_time) > HORIZON_US
     encoded = EncodedOptions(mark, due_time, is_later, contents, json_head)
@@ -255,6 +263,21 @@ def priority_of(value: int) -> int:
             f"priority: {value!r}; it is a whole number from 0 (the default) to {records.MOST_PRIORITY}, higher first."
         )
     return value
+
+
+def key_of(value: str | None) -> str | None:
+    """Raises ``BadInput``."""
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str) and value and "\0" not in value and len(value.encode()) <= LONGEST_KEY:
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise BadInput(
+        f"key: {value!r:.60}; it is text of 1 to {LONGEST_KEY} bytes of UTF-8 without NUL, such as the name of a customer. "
+        "Leave it out for a job without a key."
+    )
 
 
 DEFAULT_OPTIONS = JobOptions()

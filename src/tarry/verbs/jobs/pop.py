@@ -16,14 +16,16 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.values.keys import POPPING_PARTS, WAITING_PARTS, TopicKeys
+from tarry.values.keys import KEY_PARTS, POPPING_PARTS, WAITING_PARTS, TopicKeys
 from tarry.verbs.jobs.job_values import PoppedFields, Reservation, State
 from tarry.verbs.jobs.settle import RELEASE, Outcome, items_to_give_back
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=POPPING_PARTS)
-POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=WAITING_PARTS)
+POP = Script(
+    "topic/pop", args=("min_jobs", "ttr", "holder", "waiter"), item=("max_jobs",), keys=POPPING_PARTS, learns_keys=True
+)
+POP_BY_ID = Script("topic/pop_by_id", args=("id", "states", "ttr", "holder"), keys=(*WAITING_PARTS, *KEY_PARTS))
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
 LOOK = Script("topic/look", keys=())

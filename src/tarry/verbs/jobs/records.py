@@ -10,7 +10,8 @@ bytes, with an id of one's own 14. Two bits of the flags are the priority, from 
 the further fields, which are in the order of their flags, those of scripts behind the others: a number, or bytes behind their length.
 The maximum lateness is in µs after the due time: after it, the job is not handed out. First is the moment of the first event that the job
 stands for (lua/lib/latest.lua); only scripts use it. Steps are names and results (lua/lib/steps.lua). The flag of a run: the attempt is the last one, and
-its consumer has not confirmed it yet. The sign of the first failure: the job was changed since the hand-out (lua/lib/update.lua).
+its consumer has not confirmed it yet. The sign of the first failure: the job was changed since the hand-out (lua/lib/update.lua). Half a µs in it: the key
+for which the reserved job is counted, behind its length, is between holder and fault.
 Little endian, no padding; the script writes created. lua/lib/job.lua and lua/lib/flags.lua read the same format. A job with a
 flag that a version does not know is set aside by it.
 """
@@ -103,7 +104,10 @@ class _FurtherField(NamedTuple):
     kind: _Number | _Text | _Bytes
 
 
-_FURTHER_FIELDS = (_FurtherField("max_lateness_us", 1, _Number("<d")),)
+_FURTHER_FIELDS = (
+    _FurtherField("max_lateness_us", 1, _Number("<d")),
+    _FurtherField("key", 8, _Text()),
+)
 _READ = (*_FURTHER_FIELDS, _FurtherField("first", 2, _Number("<d")), _FurtherField("steps", 4, _Bytes()))
 """The last two are written by scripts only, behind the others."""
 _KNOWN_FLAGS = sum(one.flag for one in _READ)
@@ -120,11 +124,15 @@ def pack_head(
     headers: bytes | dict[str, str] | None = b"",
     max_lateness_us: int | None = None,
     priority: int = 0,
+    key: str | None = None,
 ) -> bytes:
     """The head as the client sends it; the script prepends created."""
     flags |= priority << _PRIORITY_SHIFT
     fields = more = b""
-    further = (max_lateness_us,)
+    further = (
+        max_lateness_us,
+        key,
+    )
     if further != _NO_FURTHER_FIELD:
         flags |= _FURTHER
         given, more = _pack_further(further)
@@ -235,6 +243,12 @@ def unpack_head(value: Record) -> JobContents:
     )
 
 
+def has_key(value: bytes) -> bool:
+    """Whether a record as a client sends it has a key."""
+    flags = value[0] << _MOMENT_BITS
+    return bool(value[0] & _FURTHER) and unpack_head(_WORD.pack(flags) + value[1:]).key is not None
+
+
 def body_of(value: Record) -> tuple[bytes, int]:
     """The body and its flags, without parsing the rest. Raises as ``unpack_head`` does."""
     if isinstance(value, JobContents):
@@ -287,7 +301,8 @@ def unpack_run(run: bytes | None) -> JobRun:
         return NO_RUN
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
     holder = _RUN.size + size
-    fault, note = unpack_fault(run[holder:].decode("utf-8", "replace"))
+    behind = holder + 1 + run[holder] if first % 1 and len(run) > holder else holder
+    fault, note = unpack_fault(run[behind:].decode("utf-8", "replace"))
     return JobRun(
         attempt & _MOST_ATTEMPTS,
         limit,

@@ -86,6 +86,11 @@ class Schedule(metaclass=HidesOtherWords):
         return self.head.priority
 
     @property
+    def key(self) -> str | None:
+        """The key of its jobs."""
+        return self.head.key
+
+    @property
     def max_lateness(self) -> timedelta | None:
         """The maximum lateness of its jobs; ``None``: the topic's."""
         return None if self.head.max_lateness_us is None else as_timedelta(self.head.max_lateness_us)

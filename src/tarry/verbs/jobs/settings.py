@@ -24,20 +24,22 @@ from tarry.values.durations import (
     as_timedelta,
     duration_us,
 )
-from tarry.values.keys import PURGING_PARTS, TopicKeys
+from tarry.values.keys import KEY_PARTS, PURGING_PARTS, TOPIC_PARTS, TopicKeys
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs import records
 from tarry.verbs.jobs.job_fields import given_max_attempts
 from tarry.verbs.jobs.job_values import StateFilter, ranges_of
-from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
+from tarry.verbs.jobs.options import key_of, max_attempts_of, max_lateness_us, ttr_ms_of
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, TTR, decide
 from tarry.verbs.jobs.stats import TopicSettings
 from tarry.verbs.jobs.topic_context import WHOLE_TOPIC, Share
 
 T = TypeVar("T")
-PAUSE = Script("topic/pause", args=("span", "keeps_longer"))
-CONFIGURE = Script("topic/configure", args=("place", "parts", "version"), item=("field", "value"))
-PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=PURGING_PARTS)
+PAUSE = Script("topic/pause", args=("span", "keeps_longer", "key"), keys=(*TOPIC_PARTS, *KEY_PARTS))
+CONFIGURE = Script(
+    "topic/configure", args=("place", "parts", "version"), item=("field", "value"), keys=(*TOPIC_PARTS, *KEY_PARTS)
+)
+PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=(*PURGING_PARTS, *KEY_PARTS))
 KEEP_US = 30 * DAY
 """The default; lua/topic/pop.lua has the same, and those of precedence.py."""
 _STEP = 500
@@ -48,19 +50,23 @@ LONGEST_SPAN_US = 1 << 52
 """Integers up to twice this are exact in Lua."""
 
 
-def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
-    """Stops handing out for a time, or until ``resume``."""
+def pause(keys: TopicKeys, span: Duration | None, key: str | None = None) -> ScriptCall[datetime | None]:
+    """Stops handing out for a time, or until ``resume``; with ``key`` only the jobs of this key."""
     return ScriptCall(
         PAUSE,
-        keys,
-        (b"%d" % pause_us(span), b""),
+        PAUSE.keys_for(keys),
+        (b"%d" % pause_us(span), b"", _key(key)),
         lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None,
     )
 
 
-def pause_at_least(keys: TopicKeys, us: int) -> ScriptCall[int]:
+def _key(key: str | None) -> bytes:
+    return (key_of(key) or "").encode()
+
+
+def pause_at_least(keys: TopicKeys, us: int, key: str | None = None) -> ScriptCall[int]:
     """The same, in µs; a pause that ends later stays. Returns the end of the pause in server µs."""
-    return ScriptCall(PAUSE, keys, (b"%d" % us, b"1"), int)
+    return ScriptCall(PAUSE, PAUSE.keys_for(keys), (b"%d" % us, b"1", _key(key)), int)
 
 
 def pause_us(span: Duration | None) -> int:
@@ -68,8 +74,8 @@ def pause_us(span: Duration | None) -> int:
     return LAST_MOMENT_US if span is None else duration_us(span, "duration", minimum=1)
 
 
-def resume(keys: TopicKeys) -> ScriptCall[None]:
-    return ScriptCall(PAUSE, keys, (b"", b""), lambda _: None)
+def resume(keys: TopicKeys, key: str | None = None) -> ScriptCall[None]:
+    return ScriptCall(PAUSE, PAUSE.keys_for(keys), (b"", b"", _key(key)), lambda _: None)
 
 
 class SettingsChange(Struct, frozen=True):
@@ -86,6 +92,9 @@ class SettingsChange(Struct, frozen=True):
     keep_finished: Duration | UnsetType | None = UNSET
     max_pending: int | UnsetType | None = UNSET
     max_pending_bytes: int | UnsetType | None = UNSET
+    key_concurrency: int | UnsetType | None = UNSET
+    key_rate: RateLike | UnsetType | None = UNSET
+    fair: bool | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """Those that change something."""
@@ -120,9 +129,29 @@ class SettingsChange(Struct, frozen=True):
             items += [b"max_pending", _count(self.max_pending, "max_pending", most=MOST_PENDING)]
         if self.max_pending_bytes is not UNSET:
             items += [b"max_pending_bytes", _count(self.max_pending_bytes, "max_pending_bytes", most=MOST_PENDING)]
+        return items + self._encode_of_keys()
+
+    def _encode_of_keys(self) -> list[bytes]:
+        items: list[bytes] = []
+        if self.key_concurrency is not UNSET:
+            items += [b"key_concurrency", _count(self.key_concurrency, "key_concurrency")]
+        if self.key_rate is not UNSET:
+            rate = b"" if self.key_rate is None else b"%d %d" % _rate(self.key_rate, 1, "key_rate")
+            items += [b"key_rate", rate]
+        if self.fair is not UNSET:
+            if self.fair not in (True, False, None):
+                raise BadInput(f"fair: {self.fair!r}; it is True, or False for jobs in the order of their due times.")
+            items += [b"fair", b"1" if self.fair else b""]
         return items
 
+    @property
+    def of_keys(self) -> str | None:
+        """The first setting of those for keys that sets something."""
+        return next((name for name in OF_KEYS if getattr(self, name) not in (UNSET, None, False)), None)
 
+
+OF_KEYS = "key_concurrency", "key_rate", "fair"
+"""The settings for each key, which a topic with partitions has not."""
 FIELDS = SettingsChange.__struct_fields__
 """The settings of a topic, in the order in which lua/topic/configure.lua returns them."""
 
@@ -137,7 +166,7 @@ def _configure(
     keys: TopicKeys, share: Share, items: Sequence[bytes], decode: Callable[[Reply], T], number: int = 0
 ) -> ScriptCall[T]:
     args = b"%d" % share[0], b"%d" % share[1], b"%d" % number if number else b""
-    return ScriptCall(CONFIGURE, keys, args, decode, items=items, never_merged=True)
+    return ScriptCall(CONFIGURE, CONFIGURE.keys_for(keys), args, decode, items=items, never_merged=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +212,10 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
         for name, ours, arg in zip(FIELDS, target, source, strict=True)
         if ours is None and arg is not None
     }
+    if parts > 1 and (of_keys := [name for name in OF_KEYS if name.encode() in found]):
+        raise BadInput(
+            f"{of_keys[0]}: the target has {parts} partitions, and a topic with keys has one. Migrate into a topic without partitions."
+        )
     for name in ("burst", "concurrency"):
         if (number := found.get(name.encode())) is not None:
             _count(int(number), name, parts)
@@ -197,8 +230,8 @@ def apply_settings(keys: TopicKeys, values: Mapping[bytes, bytes], share: Share)
     return _configure(keys, share, [arg for pair in values.items() for arg in pair], lambda _: None)
 
 
-def _rate(value: RateLike, parts: int) -> tuple[int, int]:
-    count, span = rates.parse_rate(value)
+def _rate(value: RateLike, parts: int, what: str = "rate") -> tuple[int, int]:
+    count, span = rates.parse_rate(value, what)
     if span * parts > LONGEST_SPAN_US:
         raise BadInput(
             f"rate: its span is too long to be divided over {parts} partitions; give a rate over a shorter span."
@@ -211,6 +244,8 @@ def _count(value: int | None, what: str, parts: int = 1, most: int = rates.MOST)
         return b""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         pause = ". To hand out nothing, pause the topic" if what == "concurrency" and value == 0 else ""
+        if what == "key_concurrency" and value == 0:
+            pause = ". To hand out nothing of a key, pause it: pause(key=)"
         raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {most:,}, or None for no such limit{pause}.")
     if value < parts:
         raise BadInput(
@@ -223,8 +258,8 @@ def _count(value: int | None, what: str, parts: int = 1, most: int = rates.MOST)
 def _settings_of(reply: Reply, parts: int) -> TopicSettings:
     ttr, limit, keep_dead = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, max_lateness, history, pending, pending_bytes = (
-        int(arg) if arg is not None else None for arg in reply[4:10]
+    burst, concurrency, max_lateness, history, pending, pending_bytes, key_concurrency = (
+        int(arg) if arg is not None else None for arg in reply[4:11]
     )
     return TopicSettings(
         ttr=decide(TTR, {"topic": None if ttr is None else as_timedelta(ttr)}).value,
@@ -237,6 +272,9 @@ def _settings_of(reply: Reply, parts: int) -> TopicSettings:
         keep_finished=None if history is None else as_timedelta(history),
         max_pending=pending,
         max_pending_bytes=pending_bytes,
+        key_concurrency=key_concurrency,
+        key_rate=None if reply[11] is None else rates.as_rate(*map(int, reply[11].split())),
+        fair=reply[12] is not None,
     )
 
 

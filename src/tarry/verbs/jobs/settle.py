@@ -30,6 +30,7 @@ from tarry.values import names
 from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
 from tarry.values.keys import (
     FINISHING_PARTS,
+    KEY_PARTS,
     TOUCHING_PARTS,
     WAITING_PARTS,
     TopicKeys,
@@ -132,7 +133,9 @@ def _bury(jobs: Sequence[HasReceipt], *, reason: str = "") -> list[Item]:
 
 
 FINISH = SettleVerb(
-    Script("topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS),
+    Script(
+        "topic/finish", args=("is_replay",), item=("id", "receipt", "result"), keys=FINISHING_PARTS, learns_keys=True
+    ),
     _finish,
 )
 """Removes jobs whose work is done."""
@@ -146,6 +149,7 @@ RELEASE = SettleVerb(
         args=("is_replay",),
         item=("id", "receipt", "due_time", "counted", "max_attempts", "fault"),
         keys=WAITING_PARTS,
+        learns_keys=True,
     ),
     _release,
     done=(b"delayed", b"dead"),  # for the other verbs "dead" is a reason why the receipt does not hold
@@ -153,7 +157,12 @@ RELEASE = SettleVerb(
 """Puts jobs back, due after a delay; without one after a back-off by the job's attempt, which the server knows, or at once if the attempt does not count.
 ``counted=False`` takes the attempt back."""
 BURY = SettleVerb(
-    Script("topic/bury", args=("is_replay",), item=("id", "receipt", "max_attempts", "fault"), keys=WAITING_PARTS),
+    Script(
+        "topic/bury",
+        args=("is_replay",),
+        item=("id", "receipt", "max_attempts", "fault"),
+        keys=(*WAITING_PARTS, *KEY_PARTS),
+    ),
     _bury,
 )
 """Sets jobs aside as dead, with a reason of one line."""

@@ -206,6 +206,12 @@ class TopicSettings:
     """How many jobs may wait before an add raises ``TopicFull``; ``None``: any number."""
     max_pending_bytes: int | None = None
     """How many bytes their bodies may have together; ``None``: any number."""
+    key_concurrency: int | None = None
+    """How many jobs of a key may be reserved at a time; ``None``: any number."""
+    key_rate: Rate | None = None
+    """How many jobs of a key may begin in a time; ``None``: any number."""
+    fair: bool = False
+    """Whether the keys take turns."""
 
     def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
         """How many attempts a job of this topic has: by itself, by its handler (``UNSET``: it does not say), or as it was last handed out."""

@@ -5,7 +5,7 @@ Each method of the blocking and the awaited topic only calls the verb of the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -78,6 +78,8 @@ class TopicVerbs(Partitions[T]):
     def _add(
         self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added], options: EncodedOptions | None = None
     ) -> Flow[Added]:
+        if len(parts) > 1 and job_verbs.records.has_key(call.items[2]):
+            add.refuse_in_partitions("key", self.context.name, len(parts))
         add.move_call(call, parts[partition_of_id(call.items[0], len(parts))].context, options)
         return (yield from ask(call))
 
@@ -120,6 +122,8 @@ class TopicVerbs(Partitions[T]):
             raise BadInput(
                 f"atomic: {self.context.name} has {len(parts)} partitions; one script cannot reach them all."
             )
+        if options.contents.key is not None or any(isinstance(one, NewJob) and one.key is not None for one in bodies):
+            add.refuse_in_partitions("key", self.context.name, len(parts))
         fresh = self.context.ids.new_many(len(bodies))
         flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
         for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
@@ -339,15 +343,29 @@ class TopicVerbs(Partitions[T]):
             lambda part: job_verbs.throughput.throughput(part.keys, span), job_verbs.merge.merge_minutes
         )
 
-    def pause(self, duration: Duration | None) -> Operation[datetime | None]:
-        return self._on_each(lambda part: job_verbs.settings.pause(part.keys, duration), lambda ends: ends[0])
+    def pause(self, duration: Duration | None, key: str | None = None) -> Operation[datetime | None]:
+        return self._on_each_or_key(
+            key, lambda part: job_verbs.settings.pause(part.keys, duration, key), lambda ends: ends[0]
+        )
 
-    def pause_at_least(self, us: int) -> Operation[int]:
+    def pause_at_least(self, us: int, key: str | None = None) -> Operation[int]:
         """Pauses for a time in µs, and shortens no pause. Returns its end in server µs, of partitions the earliest."""
-        return self._on_each(lambda part: job_verbs.settings.pause_at_least(part.keys, us), min)
+        return self._on_each_or_key(key, lambda part: job_verbs.settings.pause_at_least(part.keys, us, key), min)
 
-    def resume(self) -> Operation[None]:
-        return self._on_each(lambda part: job_verbs.settings.resume(part.keys), lambda ends: None)
+    def resume(self, key: str | None = None) -> Operation[None]:
+        return self._on_each_or_key(key, lambda part: job_verbs.settings.resume(part.keys, key), lambda ends: None)
+
+    def _on_each_or_key(
+        self, key: str | None, verb: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[Sequence[R]], R]
+    ) -> Operation[R]:
+        """On each partition; a topic with partitions has no keys."""
+
+        def on_all(parts: Sequence[PartitionVerbs[T]]) -> Flow[R]:
+            if key is not None and len(parts) > 1:
+                add.refuse_in_partitions("key", self.context.name, len(parts))
+            return on_each(parts, verb, merge)
+
+        return self._dispatch(verb, on_all)
 
     def configure(self, given: SettingsChange) -> Operation[TopicSettings]:
         """Sets what is given. Each partition keeps its share of the limits; settings and answer are of the whole topic."""
@@ -365,6 +383,8 @@ class TopicVerbs(Partitions[T]):
         it."""
         for verbs in partitions:
             self.context.leases.forget(verbs.keys)
+        if len(partitions) > 1 and (what := given.of_keys) is not None:
+            add.refuse_in_partitions(what, self.context.name, len(partitions))
         first, *rest = partitions
         items = given.encode(len(partitions))
         stored = yield from ask(job_verbs.settings.configure_first(first.keys, first.share, items))

@@ -21,17 +21,22 @@ from typing import Any, NamedTuple
 from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, part_key, partition_of_name
+from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, KEY_PARTS, TopicKeys, part_key, partition_of_name
 from tarry.verbs.jobs import settings, views
 from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules import schedule_migration
 
-DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=DEPARTING_PARTS)
-DEPART_END = Script("migration/end_departure", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
+DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=(*DEPARTING_PARTS, *KEY_PARTS))
+DEPART_END = Script(
+    "migration/end_departure", args=("departure",), item=("id", "arrived"), keys=(*DEPARTING_PARTS, *KEY_PARTS)
+)
 ARRIVE = Script(
-    "migration/arrive", args=("departure",), item=("id", "place", "value", "run", "failed"), keys=ARRIVING_PARTS
+    "migration/arrive",
+    args=("departure",),
+    item=("id", "place", "value", "run", "failed"),
+    keys=(*ARRIVING_PARTS, *KEY_PARTS),
 )
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None, bytes | None]

@@ -18,8 +18,10 @@ from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime
 from tarry.values.keys import (
     COUNTING_PARTS,
     GETTING_PARTS,
+    KEY_PARTS,
     LISTING_PARTS,
     MOVING_PARTS,
+    TOPIC_PARTS,
     TopicKeys,
     keys_of_parts,
     part_key,
@@ -36,13 +38,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GET = Script("topic/get", args=("history",), item=("id",), keys=GETTING_PARTS, read_only=True)
-LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), keys=LISTING_PARTS, read_only=True)
-STATS = Script("topic/stats", args=("lately",), keys=COUNTING_PARTS, read_only=True)
-HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
-DUE_SOON = Script("topic/due_soon", args=("horizon", "limit"), read_only=True)
-CHECK = Script("topic/check", args=("part", "cursor", "limit"))
-COUNT_BYTES = Script("topic/count_bytes", args=("begins", "limit"))
+GET = Script("topic/get", args=("history",), item=("id",), keys=(*GETTING_PARTS, *KEY_PARTS), read_only=True)
+LIST = Script(
+    "topic/list",
+    args=("place", "side", "from", "to", "past", "limit"),
+    keys=(*LISTING_PARTS, *KEY_PARTS),
+    read_only=True,
+)
+STATS = Script("topic/stats", args=("lately",), keys=(*COUNTING_PARTS, *KEY_PARTS), read_only=True)
+HISTOGRAM = Script(
+    "topic/histogram", args=("from", "width", "buckets"), keys=(*TOPIC_PARTS, *KEY_PARTS), read_only=True
+)
+DUE_SOON = Script("topic/due_soon", args=("horizon", "limit"), keys=(*TOPIC_PARTS, *KEY_PARTS), read_only=True)
+CHECK = Script("topic/check", args=("part", "cursor", "limit"), keys=(*TOPIC_PARTS, *KEY_PARTS))
+COUNT_BYTES = Script("topic/count_bytes", args=("begins", "limit"), keys=(*TOPIC_PARTS, *KEY_PARTS))
 _STEP = 100
 LATELY_US = 10 * 60 * SECOND
 """Dead jobs that died within this time died lately."""
@@ -299,7 +308,7 @@ def due_histogram(
         begin = first if arg[:1] == b"@" else now + first
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
-    return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
+    return ScriptCall(HISTOGRAM, HISTOGRAM.keys_for(context.keys), (arg, b"%d" % width, b"%d" % buckets), decode)
 
 
 def due_soon(context: TopicContext[T], horizon_us: int, limit: int, share: Share) -> ScriptCall[DueSoon[T]]:
@@ -324,7 +333,7 @@ def due_soon(context: TopicContext[T], horizon_us: int, limit: int, share: Share
             share=share,
         )
 
-    return ScriptCall(DUE_SOON, context.keys, (b"%d" % horizon_us, b"%d" % limit), decode)
+    return ScriptCall(DUE_SOON, DUE_SOON.keys_for(context.keys), (b"%d" % horizon_us, b"%d" % limit), decode)
 
 
 def count_dead(keys: TopicKeys) -> Command[int]:
@@ -358,13 +367,13 @@ def check_topic(keys: TopicKeys) -> Flow[CheckReport]:
     """
     looked, faults = 0, list[str]()
     unplaced = beyond = 0
-    for part in ("jobs", "runs", "reserved", "twice", "due", "dead"):
+    for part in ("jobs", "runs", "reserved", "twice", "due", "dead", "keyed"):
         if part == "twice" and unplaced + beyond == 0:
             break
         cursor = b"0"
         while True:
             args = (part.encode(), cursor, b"%d" % _STEP)
-            cursor, seen, beyond, headers, *found = yield from ask(ScriptCall(CHECK, keys, args, list))
+            cursor, seen, beyond, headers, *found = yield from ask(ScriptCall(CHECK, CHECK.keys_for(keys), args, list))
             looked += seen
             wrong = [*_pairs(found), *((NO_HEADERS, id) for id, packed in _pairs(headers) if not _can_be_read(packed))]
             nowhere = [id for what, id in wrong if what == NO_PLACE_FAULT]
@@ -382,7 +391,9 @@ def count_bytes(keys: TopicKeys) -> Flow[list[str]]:
     """Counts the bytes of a topic that limits them, from the beginning. Returns the fault if another number was known."""
     begins = b"1"
     while True:
-        counted = yield from ask(ScriptCall(COUNT_BYTES, keys, (begins, b"%d" % _STEP), lambda reply: reply))
+        counted = yield from ask(
+            ScriptCall(COUNT_BYTES, COUNT_BYTES.keys_for(keys), (begins, b"%d" % _STEP), lambda reply: reply)
+        )
         begins = b"0"
         if counted is None:
             return []

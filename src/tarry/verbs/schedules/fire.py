@@ -19,7 +19,7 @@ from tarry.core.requests import MOST_BYTES, Flow, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.values.keys import FIRING_PARTS, TopicKeys
+from tarry.values.keys import FIRING_PARTS, KEY_PARTS, TopicKeys
 from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.records import Missed, moments_of, unpack
 from tarry.verbs.schedules.recurrences import Recurrence
@@ -28,7 +28,7 @@ FIRE = Script(
     "schedules/fire",
     args=("limit",),
     item=("id", "changed", "before", "next", "after", "skipped", "occurrences"),
-    keys=FIRING_PARTS,
+    keys=(*FIRING_PARTS, *KEY_PARTS),
 )
 SCHEDULES, JOBS = 100, 500
 """Limits of one script: the schedules that it reserves, and the jobs that it adds."""

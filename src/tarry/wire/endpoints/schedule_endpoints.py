@@ -25,6 +25,7 @@ from tarry.wire.types import (
     Attempts,
     Base64,
     Headers,
+    Key,
     Milliseconds,
     Moment,
     Period,
@@ -58,6 +59,7 @@ class PutSchedule(Strict):
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: SomeSpan | None = None
     priority: Priority | None = None
+    key: Key | None = None
     headers: Headers | None = None
 
 

@@ -120,6 +120,7 @@ RESUME = Endpoint(
     "POST",
     "/v1/topics/{topic}/resume",
     scopes=ADMIN,
+    query_model=topic_models.ResumeQuery,
     returns=NOTHING,
 )
 PURGE = Endpoint(

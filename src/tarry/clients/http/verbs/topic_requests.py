@@ -34,7 +34,7 @@ from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
 from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter, ranges_of
-from tarry.verbs.jobs.options import JobOptions, NewJob, check_new_job
+from tarry.verbs.jobs.options import JobOptions, NewJob, check_new_job, key_of
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
@@ -253,21 +253,23 @@ class HTTPTopicVerbs(Generic[T]):
     def check(self) -> HTTPRequest[CheckReport]:
         return self.request(topics.CHECK)
 
-    def pause(self, duration: Duration | None) -> HTTPRequest[datetime | None]:
+    def pause(self, duration: Duration | None, key: str | None = None) -> HTTPRequest[datetime | None]:
         settings.pause_us(duration)
-        return self.request(topics.PAUSE, body=topic_models.Pause(duration=optional_span(duration)))
+        return self.request(topics.PAUSE, body=topic_models.Pause(optional_span(duration), key_of(key)))
 
-    def resume(self) -> HTTPRequest[None]:
-        return self.request(topics.RESUME)
+    def resume(self, key: str | None = None) -> HTTPRequest[None]:
+        query = {"key": given} if (given := key_of(key)) else {}
+        return self.request(topics.RESUME, query=query)
 
     def configure(self, given: SettingsChange) -> HTTPRequest[TopicSettings]:
         given.encode(1)
         fields = given.changes()
         for name in {"ttr", "keep_dead", "max_lateness", "keep_finished"} & fields.keys():
             fields[name] = optional_span(fields[name])
-        if fields.get("rate") is not None:
-            count, us = rates.parse_rate(fields["rate"])
-            fields["rate"] = f"{count}/{us}us"
+        for name in {"rate", "key_rate"} & fields.keys():
+            if fields[name] is not None:
+                count, us = rates.parse_rate(fields[name], name)
+                fields[name] = f"{count}/{us}us"
         return self.request(topics.CONFIGURE, body=topic_models.Configure(**fields))
 
     def purge(self, state: StateFilter | None) -> HTTPRequest[int]:

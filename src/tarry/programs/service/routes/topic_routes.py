@@ -130,14 +130,14 @@ async def check(request: ServiceRequest) -> CheckReport:
 
 @table.handles(endpoints.PAUSE)
 async def pause(request: ServiceRequest) -> datetime | None:
-    """Hands out nothing for a time, or until `resume`."""
-    return await request.topic.pause(request.payload.duration)
+    """Hands out nothing for a time, or until `resume`; with `key` nothing of this key."""
+    return await request.topic.pause(request.payload.duration, key=request.payload.key)
 
 
 @table.handles(endpoints.RESUME)
 async def resume(request: ServiceRequest) -> None:
-    """Ends a pause."""
-    await request.topic.resume()
+    """Ends a pause; with `key` that of this key."""
+    await request.topic.resume(key=request.query_model.key)
 
 
 @table.handles(endpoints.PURGE)

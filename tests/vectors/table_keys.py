@@ -1,0 +1,199 @@
+"""The vectors of topics with keys. A call without the keys of such jobs is a `short` one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vectors.calls import Case, Step
+from vectors.table import (
+    HOUR,
+    NOW,
+    SECOND,
+    USUAL,
+    add,
+    bury,
+    delete,
+    finish,
+    kick,
+    pop,
+    raw,
+    release,
+    reschedule,
+    settings,
+    step,
+    value,
+)
+
+OF_K, OF_L = value(key="k"), value(key="l")
+HIGH = value(key="k", priority=3)
+URGENT = value(priority=2)
+PLACE = settings(key_concurrency=1, key_limits="1 0 0 0")
+TWO_PLACES = settings(key_concurrency=2, key_limits="2 0 0 0")
+FAIR = settings(fair=1, key_limits="0 0 0 1")
+RATE = settings(key_rate=f"3 {SECOND}", key_limits=f"0 3 {SECOND} 0")
+
+
+def short(call: Step) -> Step:
+    return call._replace(fewer=4)
+
+
+def of_k(*ids: str, due: Any = 0, at: int = 0) -> Step:
+    return add(*ids, due=due, stored=OF_K, at=at)
+
+
+def configure(*fields: Any, at: int = SECOND) -> Step:
+    return step("topic/configure", 0, 1, "", *fields, at=at)
+
+
+def pause(span: Any, key: str = "k", longer: Any = "", at: int = SECOND) -> Step:
+    return step("topic/pause", span, longer, key, at=at)
+
+
+def cases_of_keys() -> list[Case]:
+    three = [of_k("a", "b"), add("c", stored=OF_L), add("d")]
+    held = [PLACE, *three, pop(4)]
+    return [
+        Case("jobs with keys", [], of_k("a", "b")),
+        Case("a job with a key, and another one of it", [of_k("a")], of_k("b", due=HOUR)),
+        Case("a job with a key is due sooner than those before", [of_k("a", due=HOUR)], of_k("b")),
+        Case("a job with a key, without their keys", [], short(of_k("a"))),
+        Case("a job without a key where others have one, without their keys", [of_k("a")], short(add("b"))),
+        Case(
+            "a job with a key is replaced, with a lease and without their keys",
+            [of_k("a")],
+            short(step("topic/add", "each", NOW // SECOND, 0, "b", "k0", USUAL, "a", "r0", USUAL)),
+        ),
+        Case("a job with a key is replaced by one without", [of_k("a")], add("a", mark="r")),
+        Case(
+            "a reserved job with a key is replaced",
+            [PLACE, of_k("a", "b"), pop()],
+            add("a", mark="r", stored=value(nonce="other.", key="l")),
+        ),
+        Case(
+            "a job gets a key in the add that adds it",
+            [],
+            step(
+                "topic/add",
+                "all",
+                0,
+                0,
+                "a",
+                "k0",
+                USUAL,
+                "a",
+                "u0",
+                value(nonce="other.", key="k"),
+                "b",
+                "k0",
+                USUAL,
+                "b",
+                "r0",
+                value(nonce="other.", key="k"),
+            ),
+        ),
+        Case("a job gets another key", [of_k("a")], add("a", mark="u", stored=value(nonce="other.", key="l"))),
+        Case("a job gets a key", [add("a")], add("a", mark="u", stored=value(nonce="other.", key="l"))),
+        Case(
+            "a job of a topic with keys is updated",
+            [of_k("b"), add("a", stored=URGENT)],
+            add("a", mark="u", stored=value("2", nonce="other.")),
+        ),
+        Case("jobs of keys are handed out by their due times", three, pop(4)),
+        Case("jobs of keys are handed out, without their keys", three, short(pop(4))),
+        Case("a key has one place", [PLACE, *three], pop(4)),
+        Case("a key has two places", [TWO_PLACES, *three, of_k("e", "f")], pop(3)),
+        Case("a key has two places, and one is taken", [TWO_PLACES, *three, of_k("e"), pop()], pop(4)),
+        Case("keys take turns", [FAIR, *three, of_k("e", "f", "g"), add("h", "i")], pop(8)),
+        Case("keys take turns from where they were", [FAIR, *three, of_k("e", "f"), add("h", "i"), pop(3)], pop(1)),
+        Case("a key that comes enters at the end", [FAIR, of_k("a", "b"), pop(1)], add("c", stored=OF_L)),
+        Case("a key has spent its rate", [RATE, of_k("a", "b"), pop(2)], pop(2, at=1000)),
+        Case("a key may go on", [RATE, of_k("a", "b", "c"), pop(3)], pop(3, at=SECOND)),
+        Case("a key that is delayed", [FAIR, of_k("a", due=HOUR), of_k("b")], pop(2)),
+        Case("of a key the highest priority comes first", [of_k("a"), add("b", stored=HIGH)], pop(1)),
+        Case("of a key the highest priority is not due", [of_k("a"), add("b", stored=HIGH, due=HOUR)], pop(2)),
+        Case(
+            "jobs without a key come first by their priority",
+            [add("a", "b", stored=URGENT), *[of_k("k")], add("c")],
+            pop(3),
+        ),
+        Case("jobs with a key wait for a schedule", [of_k("a"), settings(fires=NOW - SECOND)], pop(2)),
+        Case("a key's job is unreadable", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], pop(2)),
+        Case("a key's turn is of a job that is gone", [of_k("a"), raw("DEL", "by_key")], pop(2)),
+        Case("a job with a key is finished", held, finish("a")),
+        Case("a job with a key is finished, without their keys", held, short(finish("a"))),
+        Case(
+            "a job with a key is finished again, without their keys",
+            [*held, release("a")],
+            short(finish("a", replay=1)),
+        ),
+        Case("a job with a key that was put back is finished again", [*held, release("a")], finish("a", replay=1)),
+        Case("a job with a key is released", held, release("a")),
+        Case("a job with a key is released, without their keys", held, short(release("a"))),
+        Case("a job with a key dies", held, bury("a")),
+        Case("a job with a key that was put back dies again", [*held, release("a")], bury("a", replay=1)),
+        Case(
+            "a changed job with a key goes on",
+            [*held, add("a", mark="u", stored=value("2", nonce="other.", key="k"))],
+            bury("a"),
+        ),
+        Case("a job with a key is kicked", [*held, bury("a")], kick("a")),
+        Case("jobs with a key are deleted", held, delete("a", "b", "c")),
+        Case("the only waiting job of a key is deleted", [of_k("a")], delete("a")),
+        Case("jobs with a key are cancelled", held, step("topic/cancel", "a", "b", at=SECOND)),
+        Case("jobs with a key are rescheduled", held, reschedule("b")),
+        Case("a reservation with a key is over, and the job is rescheduled", held, reschedule("a", at=HOUR)),
+        Case("reservations with keys are over", held, pop(4, at=HOUR)),
+        Case(
+            "a job with a key is popped by its id", [of_k("a", "b")], step("topic/pop_by_id", "b", "ready", SECOND, "w")
+        ),
+        Case(
+            "a job with a key whose reservation is over is popped by its id",
+            held,
+            step("topic/pop_by_id", "a", "ready", SECOND, "w", at=HOUR),
+        ),
+        Case("a holder with keys dies", held, step("topic/release_holder", "w", 1, "", "", "", "", 0, 100, at=SECOND)),
+        Case(
+            "a last attempt with a key is confirmed",
+            [add("a", stored=value(key="k", max_attempts=1)), pop()],
+            step("topic/confirm", "a", NOW, at=1),
+        ),
+        Case("waiting jobs with keys are purged", held, step("topic/purge", "due", "past", 100, at=SECOND)),
+        Case("reserved jobs with keys are purged", held, step("topic/purge", "reserved", "future", 100, at=SECOND)),
+        Case("a topic with keys is purged", held, step("topic/purge", "all", "", 0, at=SECOND)),
+        Case(
+            "a page of jobs with and without keys",
+            [*three, of_k("e", due=HOUR)],
+            step("topic/list", "due", "", "", "", "", 3),
+        ),
+        Case(
+            "a later page of jobs with and without keys",
+            [*three, of_k("e", due=HOUR)],
+            step("topic/list", "due", "", NOW - 1, "", "b", 3),
+        ),
+        Case("the numbers of a topic with keys", held, step("topic/stats", 600 * SECOND, at=SECOND)),
+        Case("a key is paused", [of_k("a")], pause(HOUR)),
+        Case("a key is paused, but not for a shorter time", [of_k("a"), pause(HOUR)], pause(SECOND, longer=1)),
+        Case("a key's pause ends", [of_k("a"), pause(HOUR)], pause("")),
+        Case("a paused key", [of_k("a"), add("b", stored=OF_L), pause(HOUR)], pop(2, at=2 * SECOND)),
+        Case("limits for keys", [], configure("key_concurrency", 2, "key_rate", f"5 {SECOND}", "fair", 1)),
+        Case("limits for keys, after the first job", [*three, pop()], configure("key_concurrency", 1)),
+        Case("no more limits for keys", held, configure("key_concurrency", "")),
+        Case("the keys are found again", [*held, configure("key_concurrency", "")], pop(4, at=2 * SECOND)),
+        Case("the clock was set back", [FAIR, *three, settings(turn=NOW + HOUR)], pop(4)),
+        Case(
+            "a schedule's jobs have a key",
+            [raw("ZADD", "schedules", NOW, "s"), step("schedules/put", "s", "every 60", "", OF_K, NOW, NOW - 1)],
+            step("schedules/fire", 0, "s", NOW, NOW - 1, "", NOW, 0, f"{NOW} x"),
+        ),
+        Case("a job with a key leaves", held, step("migration/depart", 10, "n@x", "", 0, at=SECOND)),
+        Case(
+            "a job with a key arrives",
+            [],
+            step("migration/arrive", "s.1.n", "a", f"due {NOW}", "1234567" + OF_K, "", ""),
+        ),
+        Case(
+            "a job with a key comes back",
+            [of_k("a"), step("migration/depart", 10, "n@x", "", 0)],
+            step("migration/end_departure", f"n.{NOW}.n@x", "a", 0),
+        ),
+    ]
