@@ -179,7 +179,7 @@ def cases_of_keys() -> list[Case]:
         Case("limits for keys, after the first job", [*three, pop()], configure("key_concurrency", 1)),
         Case("no more limits for keys", held, configure("key_concurrency", "")),
         Case("the keys are found again", [*held, configure("key_concurrency", "")], pop(4, at=2 * SECOND)),
-        Case("the clock was set back", [FAIR, *three, settings(turn=NOW + HOUR)], pop(4)),
+        Case("the clock was set back, with keys", [FAIR, *three, settings(turn=NOW + HOUR)], pop(4)),
         Case(
             "a schedule's jobs have a key",
             [raw("ZADD", "schedules", NOW, "s"), step("schedules/put", "s", "every 60", "", OF_K, NOW, NOW - 1)],
