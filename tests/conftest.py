@@ -50,6 +50,7 @@ os.environ["TARRY_REDISSON"] = "4.7.0"
 
 # How fast examples are drawn says how busy the machine is.
 settings.register_profile("tarry", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("tarry"), max_examples=20)
 settings.load_profile("tarry")
 
 # A busy machine takes longer than the five seconds of httpx.
@@ -100,6 +101,12 @@ HANG_LATER = (
     "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench"
 ).split()
 """A machine that is ten times too slow needs more than the two minutes of ``plugin_hangs`` for these."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """``make check`` draws fewer examples, where a test does not say how many."""
+    if QUICK in config.option.markexpr:
+        settings.load_profile("quick")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
