@@ -22,24 +22,25 @@ def text_of(page: str) -> str:
     return re.sub(r"<!--.*?-->\n*", "", text, flags=re.S)
 
 
-def summary(page: str) -> tuple[str, str]:
-    """Its title, and its first sentence that is not what it starts from."""
-    title, _, rest = text_of(page).partition("\n")
-    paragraphs = [part for part in rest.split("\n\n") if re.match(r"\s*[A-Z`*\[](?!Starts from)", part)]
-    first = " ".join(LINK.sub(r"\1", paragraphs[0]).split()) if paragraphs else ""
-    return title.removeprefix("# "), re.split(r"(?<=[.:])\s", first)[0]
+def described(page: str) -> str:
+    """A line of the list: its title, and what the README of its folder says of it."""
+    file = ROOT / f"{page}.md"
+    title = text_of(page).partition("\n")[0].removeprefix("# ")
+    readme = file.parent / "README.md"
+    told = re.search(
+        rf"^- \[[^\]]*\]\({file.name}\)[:.]? (.+?)(?=\n- |\n\n|\Z)",
+        readme.read_text(encoding="utf-8") if readme.exists() else "",
+        re.M | re.S,
+    )
+    about = " ".join(LINK.sub(r"\1", told[1]).split()) if told else ""
+    return f"- [{title}]({page}.html)" + (f": {about}\n" if about else "\n")
 
 
 def listed(menu: Iterable[tuple[str, list[str]]]) -> str:
-    """llms.txt: the first page's first words, and each page with a link and a sentence."""
-    title, sentence = summary(FIRST)
-    parts = [f"# {title}\n\n> {sentence}\n"]
-    for caption, pages in menu:
-        lines = []
-        for page in pages:
-            name, about = summary(page)
-            lines.append(f"- [{name}]({page}.html){': ' + about if about else ''}\n")
-        parts.append(f"## {caption}\n\n{''.join(lines)}")
+    """llms.txt: the first page's first paragraph, and each page with a link."""
+    title, opening = text_of(FIRST).split("\n\n")[:2]
+    parts = [f"{title}\n\n> {' '.join(opening.split())}\n"]
+    parts += [f"## {caption}\n\n{''.join(map(described, pages))}" for caption, pages in menu]
     return "\n".join(parts)
 
 
