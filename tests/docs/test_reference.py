@@ -132,6 +132,13 @@ def test_help_shows_the_arguments(one: Name) -> None:
     assert "**words" not in shown
 
 
+def test_help_of_a_worker_explains_each_argument() -> None:
+    shown = pydoc.plain(pydoc.render_doc(tarry.Worker))
+    arguments = re.findall(r"\b(\w+): '", shown.partition("Worker(")[2].partition(") ->")[0])
+    assert {"name", "url", "client", "concurrency", "ttr", "grace"} <= set(arguments)
+    assert [name for name in arguments if f"``{name}``" not in shown] == []
+
+
 def test_each_fixture_has_its_meaning_and_an_example() -> None:
     page = (generate.DOCS / "reference" / "testing.md").read_text(encoding="utf-8")
     told = dict(re.findall(r"^\| `(tarry_\w+)` \|.*\| (.+) \|$", page, re.M))
