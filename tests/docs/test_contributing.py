@@ -22,7 +22,7 @@ OTHERS = {
     "bury": {
         "errors.py",  # its docstring explains the verb
         "lua/topic/pop.lua",  # includes lua/lib/bury.lua
-        "lua/lib/take_jobs.lua",
+        "lua/lib/hand_out.lua",
         "lua/topic/release.lua",
         "lua/topic/release_holder.lua",
         "lua/migration/depart.lua",

@@ -56,9 +56,9 @@ async def add(request: ServiceRequest) -> Added | Response:
 
     A body of any other type than JSON is the job's body itself, stored with its type; its options are in the query.
     With the header `Idempotency-Key` a repeated request adds nothing as long as the job exists, in whatever state, and is
-    answered like the first, with 201. Another request with the same key is refused as `key_reused`, unless its
-    `if_exists` says what happens then. Once the job was finished or deleted, the request adds it again; one that says
-    `once` does not while the topic keeps the job's end. A key belongs to its token.
+    answered like the first, with 201. Another request with the same key is refused as `key_reused`, unless it
+    says `keep`, `once`, `replace` or `update`. Once the job was finished or deleted, the request adds it again; one that
+    says `once` does not while the topic keeps the job's end. A key belongs to its token.
     """
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
