@@ -13,6 +13,7 @@ from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, blocks, name
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
 WORDS_OF_README = 1_100
+WORDS_OF_CHANGES = 900
 FILES = {"js", "ini", "dockerfile"}
 """What is only shown as a file, which a command on the page uses."""
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
@@ -99,6 +100,13 @@ def test_the_changelog_has_one_section_that_is_not_released() -> None:
     undated = [title for title in titles if not re.search(r"\d{4}-\d\d-\d\d$", title)]
     assert all(title.endswith(", not yet released") for title in undated)
     assert len(undated) <= 1
+
+
+def test_what_is_not_released_fits_a_page() -> None:
+    """A user reads it before an upgrade. Change the line that has the feature; a new line needs a shorter one elsewhere."""
+    sections = re.split("^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    open_ones = [one for one in sections if ", not yet released" in one.partition("\n")[0]]
+    assert all(len(one.split()) <= WORDS_OF_CHANGES for one in open_ones)
 
 
 def test_readme_fits_two_screens() -> None:
