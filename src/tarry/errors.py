@@ -74,7 +74,7 @@ class TopicFull(TarryError):
 
 
 class UnknownTopic(TarryError):
-    """Nothing was ever added to this topic, and nothing is configured for it: look for a typing error, or another namespace.
+    """Nothing was ever added to this topic, and nothing is configured for it: check for a typo, or another namespace.
 
     The command line ends with it, and services and the dashboard answer it, where a topic is shown or emptied. The verbs of a client
     never raise it: to them an unknown topic is an empty one."""
@@ -96,7 +96,7 @@ class StaleReceipt(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
-        #: the job; the first that was refused, if a ``…_many`` call refused several. So are ``reason`` and ``attempt``
+        #: the job; if a ``…_many`` call refused several, the first of them, as are ``reason`` and ``attempt``
         self.id = id
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
         #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)

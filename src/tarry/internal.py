@@ -164,7 +164,7 @@ class Blocking(Protocol):
 
 
 OnAnswer = Callable[[Any, Any], object]
-"""It is called with each request and its answer."""
+"""A function that is called with each request and its answer."""
 
 
 @overload
@@ -282,7 +282,7 @@ def on_behalf_of(
 if not TYPE_CHECKING:  # a type checker refuses unknown names
 
     def server_verbs(handle: Any) -> Any:
-        """It is here, so that a command may name it before it imports a client."""
+        """The verbs of a handle's server. Here, so that a command may name it before it imports a client."""
         from tarry.clients.config import server_verbs as verbs_of
 
         return verbs_of(handle)

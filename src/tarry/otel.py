@@ -4,7 +4,7 @@
                              ┊ link
     worker                   └┄┄ process tasks ── attempt 1 ──    and another span, linked too, for attempt 2
 
-The span is linked and not a child: nobody can read a trace that waits for half an hour, or for a retry tomorrow.
+The span is linked and not a child, because nobody can read a trace that waits for half an hour, or for a retry tomorrow.
 
 A call of a handler with ``batch=`` is one span, linked to all spans that added its jobs.
 

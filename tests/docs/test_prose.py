@@ -25,6 +25,25 @@ def found(text: str) -> list[str]:
         ("A worker that dies loses his jobs.", "his"),
         ("A full server refuses jobs\nin words.", "in words"),
         ("At most so many a minute.", "so many a minute"),
+        ("It holds at most so many jobs.", "at most so many"),
+        ("Dead jobs stay for ever.", "for ever"),
+        ("Dead jobs stay for\n    ever.", "for\n    ever"),
+        ("A lock is looked at, not had by a client, and was had.", "was had"),
+        ("No connection is to be had.", "be had"),
+        ("Then who waits is told.", "who waits"),
+        ("It is released by who sent it.", "by who"),
+        ("Bodies are read. So are headers.", "So are"),
+        ("It keeps its place: otherwise another job would pass it.", "place: otherwise"),
+        ("A relay never reads it: it needs no task.", "it: it needs"),
+        ("A page.\n\nIt shows jobs.", "It"),
+        ("It shows jobs.", "It"),
+        ("A page.\n\n    They show jobs.", "They"),
+        ("The function below handles jobs.", "function below"),
+        ("Look for a typing error.", "typing error"),
+        ("It is finished all the\nsame, and counted.", "all the\nsame"),
+        ("That is one thing less to run.", "one thing less"),
+        ("A callback whose error nobody need look at.", "nobody need"),
+        ("Others do without.", "do without"),
     ],
 )
 def test_listed_phrases_are_found(text: str, hit: str) -> None:
@@ -32,7 +51,24 @@ def test_listed_phrases_are_found(text: str, hit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Who may use it?", "It says what happened.", "The consumer that dies loses time.", "This is a thesis."]
+    "text",
+    [
+        "Who may use it?",
+        "The log says what happened.",
+        "The consumer that dies loses time.",
+        "This is a thesis.",
+        "A job has a name. It is short.",
+        "Somebody who waits is told.",
+        "The order decides who waits for whom.",
+        "One flag: it is set.",
+        "A job and its topic have all the same name.",
+        "forever",
+        "For every job a line.",
+        "Tell the server who you are.",
+        "So is that done?",
+        "nobody needs it",
+        "So many that all fit.",
+    ],
 )
 def test_plain_words_are_not_reported(text: str) -> None:
     assert found(text) == []
@@ -40,7 +76,7 @@ def test_plain_words_are_not_reported(text: str) -> None:
 
 def test_code_and_headings_are_not_checked(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# What it is\n\nSay `anew=True`.\n\n```sh\necho anew\n```\n\nIt ends. Who knows.\n")
+    page.write_text("# What it is\n\nSay `anew=True`.\n\n```sh\necho anew\n```\n\nThe page ends. Who knows.\n")
     assert [(line, hit) for line, hit, _ in prose.found(prose.page(page), WORDS)] == [(9, "Who")]
 
 
@@ -80,7 +116,7 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path, monkeypat
     expected = [(["his"], ["NO_SUCH_NAME"], False), ([], [], True)]
     assert look() == look() == expected
     assert read == ["one.py", "other.py"]
-    other.write_text('"""It begins anew."""\n')
+    other.write_text('"""This begins anew."""\n')
     prose.nodes.cache_clear()  # as in the next process
     assert look() == [expected[0], (["anew"], [], False)]
     assert read == ["one.py", "other.py", "other.py"]

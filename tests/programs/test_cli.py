@@ -232,7 +232,7 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
     assert client.topic("orders").configure().max_attempts == 3
     nothing = [word for word in words.split() if word.startswith("--") for word in (word, "none")]
     assert answers("configure", "orders", *nothing) == [{**usual, "max_attempts": None, "keep_dead_ms": None}]
-    said = "orders  ttr 1m  max attempts none  keep dead for ever  no limits\n"
+    said = "orders  ttr 1m  max attempts none  keep dead forever  no limits\n"
     assert cli("configure", "orders").stdout == said
     assert cli("configure", "orders", "--max-attempts", "many").returncode == 2
 

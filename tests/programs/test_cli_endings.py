@@ -205,4 +205,4 @@ def test_a_wrong_port_is_reported_at_once_and_fails_soon(cli: Cli) -> None:
     trying, ended = done.stderr.splitlines()
     assert "Trying again for 1 s" in trying
     assert "[unavailable]" in ended
-    assert cli("stats", "--patience", "for ever").returncode == 2
+    assert cli("stats", "--patience", "forever").returncode == 2

@@ -9,7 +9,7 @@
                     one job a task          in every worker, or `tarry celery-relay`
 
 The message is made and serialized when it is sent, and is published as it is when it is due. Only its ``eta`` is taken out
-(a worker would put any ``eta``, even a past one, through its timer); ``task.request.eta`` shows it all the same.
+(a worker would put any ``eta``, even a past one, through its timer); ``task.request.eta`` still shows it.
 
 The relay publishes a message, then finishes its job. A crash between the two repeats one message, and loses none.
 """

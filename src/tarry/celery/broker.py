@@ -23,7 +23,7 @@ log = logging.getLogger("tarry.celery")
 
 
 class BrokerAway(ConnectionError):
-    """No connection to the broker can be had just now."""
+    """The broker cannot be reached at this moment."""
 
 
 class MessageNacked(Exception):

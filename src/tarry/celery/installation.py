@@ -36,7 +36,7 @@ class Control(CeleryControl):
     ) -> Any:
         """Before the workers are told: a task that still waits is deleted, and is revoked then and there.
 
-        The workers are told all the same, for a relay may have published it a moment ago.
+        The workers are told anyway, because a relay may have published it a moment ago.
         """
         try:
             if command in ("revoke", "terminate") and destination is None:

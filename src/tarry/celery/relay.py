@@ -146,19 +146,19 @@ class Relay:
             except UnknownQueue as fault:
                 log.warning("tarry relay: message %s waits for another relay: %s", id, fault)
                 await _settled(topic.release(left.pop(id).job, reason=str(fault)))
-            except Exception as fault:  # noqa: BLE001  # of this message alone: it must not keep back the others
+            except Exception as fault:  # noqa: BLE001  # of this message alone, which must not keep back the others
                 await self._release(topic, left.pop(id).job, fault)
 
     def _next_part(self, left: dict[str, DueMessage]) -> list[DueMessage]:
         """Those that go together. A message that was tried before goes alone: the fault may be its own, and closes the channel
-        for all that are under way. So does one that the broker may return, which it does without a number."""
+        for all that are under way. A message that the broker may return does the same, because it comes back without a number."""
         first, *others = left.values()
         if not self._broker.confirms or first.goes_alone:
             return [first]
         return [first, *takewhile(lambda message: not message.goes_alone, others)]
 
     async def _publish_alone(self, topic: Topic, message: DueMessage, left: dict[str, DueMessage]) -> None:
-        """If it fails where a new connection can be had, it is the message: it must not keep back the others."""
+        """If it fails although a new connection can be made, the fault is the message's, which must not keep back the others."""
         try:
             await self._publish(topic, [message], left)
         except (TarryError, BrokerAway):

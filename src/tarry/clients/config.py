@@ -202,7 +202,7 @@ def redisson_of(given: str | None, of_client: RedissonVersion | None = None) -> 
 
 
 def wait_seconds(wait: Duration | None) -> float:
-    """A wait in seconds; ``None`` is for ever."""
+    """A wait in seconds; ``None`` is forever."""
     return float("inf") if wait is None else duration_us(wait, "wait") / SECOND
 
 

@@ -95,7 +95,7 @@ def _decode_claimed(
             raw, flags = topic.context.codec.encode(one.body)
             due = max(one.due_ms, 0) * MILLISECOND
             if due > LAST_MOMENT:
-                raise BadInput("due: it would be due beyond the year 9999.")
+                raise BadInput("due: the moment is beyond the year 9999.")
         except BadInput as fault:
             unfit.append((one, str(fault)))
         else:

@@ -146,7 +146,7 @@ def _split_read_option(rest: str) -> tuple[str, bool]:
 
 
 def _refuse_options(rest: str, scheme: str) -> None:
-    """Refuses options that the driver has no argument for, or reads in another way: it would say so at the first call, or never."""
+    """Refuses options that the driver has no argument for, or reads in another way, because it would say so at the first call, or never."""
     query = rest.partition("?")[2]
     given = dict(parse_qsl(query, keep_blank_values=True))
     known = _arguments_of(_CLASSES.get(scheme.partition("+")[0], "Connection"))
@@ -189,7 +189,7 @@ def _arguments_of_class(connection: type) -> frozenset[str]:
 
 
 def _folder(rest: str) -> Path | None:
-    """The folder of an embedded server. A relative one is refused: it would be another one in each working directory."""
+    """The folder of an embedded server. A relative one is refused, because it would depend on the working directory."""
     if not rest:
         return None
     folder = Path(rest).expanduser()

@@ -217,13 +217,13 @@ async def read_push_or_reply(connection: Any) -> Any:
 
 
 def ignore_error(done: asyncio.Future[Any]) -> None:
-    """A callback of a future whose error nobody need look at: asyncio would log it when who waits for it is cancelled first."""
+    """A callback of a future whose exception may be ignored: asyncio would log it if the waiting task is cancelled first."""
     if not done.cancelled():
         done.exception()
 
 
 def read_in_background(reading: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task whose error nobody need look at."""
+    """A task whose exception may be ignored."""
     task = asyncio.ensure_future(reading)
     task.add_done_callback(ignore_error)
     return task

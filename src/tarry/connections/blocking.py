@@ -37,7 +37,7 @@ from tarry.core.requests import Transaction
 
 T = TypeVar("T")
 Rescue = Callable[[Replies], None]
-"""It gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost."""
+"""A function that gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost."""
 
 
 class Server:

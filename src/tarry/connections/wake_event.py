@@ -11,8 +11,8 @@ from typing import Any
 
 
 class WakeEvent:
-    """Wakes one thread; set twice counts once. A ``threading.Event`` that Ctrl-C interrupts in ``set`` stays locked for
-    ever: it takes its lock in Python code. This one releases a lock, in one step."""
+    """Wakes one thread; set twice counts once. A ``threading.Event`` that Ctrl-C interrupts in ``set`` stays locked
+    forever: it takes its lock in Python code. This one releases a lock, in one step."""
 
     __slots__ = ("_lock",)
 

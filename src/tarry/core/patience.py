@@ -67,7 +67,7 @@ class RetryDelay:
         return delay
 
     def reset(self) -> None:
-        """It went well."""
+        """Forgets the failures, after a success."""
         self.failures = 0
 
 

@@ -196,7 +196,7 @@ def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
 
 
 def split_items(items: Sequence[T], sized: Callable[[T], Sized], most: int = MOST_ITEMS) -> list[Sequence[T]]:
-    """Splits items into parts that one script takes: it must not block the server for long. ``sized`` is the long value of an item.
+    """Splits items into parts that one script takes without blocking the server for long. ``sized`` is the long value of an item.
     Of none it makes none."""
     if 0 < len(items) <= most and sum(map(len, map(sized, items))) <= MOST_BYTES:
         return [items]

@@ -58,8 +58,8 @@ def check_name(value: str, what: str) -> bytes:
 
 
 class OwnTopic(StrEnum):
-    """Topics in which parts of tarry keep what is theirs. Each begins with a blank, so no name that is checked is one of them:
-    nobody reaches them by a name, at any door."""
+    """Topics in which parts of tarry keep what is theirs. Each begins with a blank, so no name that is checked is one of them,
+    and nobody reaches them by a name, at any door."""
 
     SQS_QUEUES = " sqs.queues"
 

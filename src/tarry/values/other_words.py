@@ -1,6 +1,6 @@
 """Words of other libraries (Celery, RQ, Dramatiq, BullMQ): an error names tarry's word for each.
 
-They are answered at run time only. Type checkers see no attribute and no ``**kwargs``, and refuse them.
+Such words are answered at run time only. Type checkers see no attribute and no ``**kwargs``, and refuse them.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class BodyCodec(Generic[T]):
         """The body's bytes and flag. Raises ``BadInput`` if it cannot be encoded."""
         flag = JSON
         value: Any = body
-        is_dict = type(value) is dict  # as most are: they need fewer checks
+        is_dict = type(value) is dict  # as most are; these need fewer checks
         if not is_dict and self._raw and isinstance(body, (bytes, bytearray, memoryview)):
             raw, flag = bytes(body), RAW
         elif self._class is not None and not isinstance(body, self._class):
@@ -127,7 +127,7 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 def problem_of_json(value: Any) -> str | None:
     """Why a value, one of its own values, or a key anywhere in it would come back as another one, and what to give. Other values deeper
-    inside are not looked for: that would cost more than the encoding."""
+    inside are not looked for, because that would cost more than the encoding."""
     inner = _values_in(value) if isinstance(value, (dict, list, tuple)) else ()
     kinds = {*map(type, inner)}
     if type(value) in _INEXACT or not _INEXACT.isdisjoint(kinds):

@@ -61,7 +61,7 @@ def announce(namespace: str, holder: bytes, topics: Sequence[str], *, is_busy: b
 
 
 def withdraw(namespace: str, holder: bytes, *, only_absent: bool = False) -> ScriptCall[bool]:
-    """Says that nobody need look for a process any more. With ``only_absent``: unless it has been seen again."""
+    """Says that nobody needs to look for a process any more. With ``only_absent``: unless it has been seen again."""
     args = (holder, holder_channel(namespace, b""), b"1" if only_absent else b"0")
     return ScriptCall(WITHDRAW, holder_keys(namespace), args, bool)
 

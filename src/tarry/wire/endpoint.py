@@ -70,7 +70,7 @@ class Endpoint(Generic[T]):
     """How many jobs a request adds or pops, by its payload; for the token's limit. Without it: none."""
     while_draining: bool = field(default=False, kw_only=True)
     namespaced: bool = field(default=True, kw_only=True)
-    """It is about one namespace, given by the query or by the token."""
+    """Whether it is about one namespace, given by the query or by the token."""
     path_names: tuple[str, ...] = field(init=False)
     """The parameters of the path."""
     _template: str = field(init=False, repr=False)

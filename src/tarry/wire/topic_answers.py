@@ -41,7 +41,7 @@ THROUGHPUT: Schema[tuple[MinuteCounts, ...]] = field_schema(
 SETTINGS = schema_of(
     TopicSettings,
     "TopicSettings",
-    "The topic's settings: for its jobs, and for all of them together. ``null``: no limit of attempts, dead jobs kept for ever.",
+    "The topic's settings: for its jobs, and for all of them together. ``null``: no limit of attempts, dead jobs kept forever.",
 )
 DEAD_GROUP = schema_of(
     DeadGroup,

@@ -107,7 +107,7 @@ class Purge(Strict):
 
 
 class Configure(Strict):
-    """An option that is left out stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, finished jobs not
+    """An option that is left out stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept forever, finished jobs not
     kept, no such limit.
 
     ``rate``: jobs a second, or text such as ``"100/m"``.

@@ -36,7 +36,7 @@ class TestClock(Clock):
     def attach(self, *workers: Worker) -> None:
         """Until the test ends these workers use this server and this clock, and their tasks are added here.
 
-        They work when the clock is advanced; ``async with worker`` in an application does not start them.
+        Such workers work when the clock is advanced; ``async with worker`` in an application does not start them.
         """
         for worker in workers:
             self._attached.enter_context(worker.using(self.client, start=False))

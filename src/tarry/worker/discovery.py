@@ -53,7 +53,7 @@ class TopicDiscovery:
         self._refusal = ""
 
     async def run(self) -> None:
-        """Listens for new topics, for ever."""
+        """Listens for new topics, forever."""
         try:
             while True:
                 await self._try_once()

@@ -54,7 +54,7 @@ class IdleCheck:
 
     @property
     def wait(self) -> float | None:
-        """How long a pop of a topic waits: for ever, until its wait is ended; or not at all."""
+        """How long a pop of a topic waits: forever, until its wait is ended; or not at all."""
         return None if self.in_real_time else 0
 
     def note(self, consumer: IdleUser) -> None:

@@ -30,7 +30,7 @@ FINISH_WITHIN_S = 0.05
 LONGEST_WAIT_S = 1.0
 """Jobs that have waited here for longer are released: the handlers have become slow."""
 TTR_PARTS = 4
-"""They are released after this fraction of their TTR, if that is sooner."""
+"""Jobs are released after this fraction of their TTR, if that is sooner."""
 
 
 LONGEST_TURN_S = 1800.0

@@ -120,7 +120,7 @@ class Liveness:
         self._thread.start()
 
     async def wait_until_known(self) -> None:
-        """Returns when others can see whether it lives, or when that is not to be had soon."""
+        """Returns when others can see whether it lives, or when they cannot soon."""
         await asyncio.wait({self._ready}, timeout=max(self._ready_by - time.monotonic(), 0))
 
     async def stop(self) -> None:
@@ -132,7 +132,7 @@ class Liveness:
     # ── in the event loop ────────────────────────────────────────────────────────────────────────────────────────────
 
     def popped(self) -> None:
-        """It has got jobs. If these are the first for a while it says so before their handlers start, for one of them may kill it."""
+        """Notes that the worker has got jobs. The first ones for a while are reported before their handlers start, because one may kill it."""
         self._popped_at = time.monotonic()
         if not self._busy:
             self._busy = True

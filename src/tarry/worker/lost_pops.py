@@ -32,7 +32,7 @@ WORK = "tarry lost pops"
 AFTER_S = 2.0
 """How long after the end of its connection a pop counts as lost for good."""
 MOST_ANSWERED = 10_000
-"""After so many further pops it is too late: the jobs come back after their TTR."""
+"""The number of further pops after which it is too late: the jobs come back after their TTR."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class PopLedger:
         self._answered.clear()
 
     def swept(self, done: Sweep) -> None:
-        """It was released, or is left to its TTR. A loss since then is dealt with next."""
+        """A lost pop was released, or is left to its TTR. A loss since then is dealt with next."""
         self._answered = {receipt for receipt in self._answered if receipt > done.up_to}
         if self._bound == done.up_to:
             self.give_up()
@@ -202,7 +202,7 @@ class LostPops:
 
 
 def _receipt_of(delivery: Delivery) -> int | None:
-    """Of the jobs that it has brought to somebody; what was not wanted any more is released by who sent it."""
+    """Of the jobs that it has brought to somebody; the sender releases what was not wanted any more."""
     result: asyncio.Future[PopReply | None] = delivery.result
     if not result.done() or result.cancelled() or result.exception() is not None:
         return None

@@ -34,7 +34,7 @@ from tarry.worker.verdicts import Pause, meant
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
 FIRST_LOOK_S = 0.05
-"""How long the first pop waits, to learn that the server is there; the next ones wait for ever."""
+"""How long the first pop waits, to learn that the server is there; the next ones wait forever."""
 
 NEXT_MILLISECOND_S = 0.002
 """Due times of elements are whole milliseconds, rounded up: what was offered without a delay is due after this time."""
@@ -83,7 +83,7 @@ class QueueConsumer:
     # ── popping ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Takes elements and starts handlers, for ever or until nothing is due and nothing runs. Cancelling it loses no element."""
+        """Takes elements and starts handlers, forever or until nothing is due and nothing runs. Cancelling it loses no element."""
         while True:
             while len(self.running) + len(self._background) >= self.slots:
                 await self._wait_for_change()

@@ -68,7 +68,7 @@ class TopicRoute:
     weight: float = 1.0
     ttr: Duration | None = None
     takes_ahead: bool = False
-    """Whether it may have more jobs in hand than slots: nobody gave a concurrency."""
+    """Whether it may have more jobs in hand than slots, because nobody gave a concurrency."""
     type: type[Any] | Codec[Any] | None = None
     handler: Target | None = None
     tasks: dict[str, Target] = field(default_factory=dict)
@@ -293,7 +293,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         keep_finished: Duration | None = None,
         **words: Never,
     ) -> Callable[[F], F]:
-        """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
+        """The decorated function handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
 
         ``"notify-*"`` is a pattern: all topics whose names begin so, also those that begin to exist while the worker runs; ``concurrency``
         is then of all of them together. A backslash before the ``*`` makes it that character. The function is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
@@ -411,7 +411,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         keep_finished: Duration | None = None,
         **words: Never,
     ) -> Any:
-        """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
+        """The decorated function becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
 
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``, without it the topic of the
         worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when they are added, and when the job comes.
@@ -457,7 +457,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def on_queue(
         self, queue: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None, concurrency: int = 1
     ) -> Callable[[F], F]:
-        """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``, which has the same
+        """The decorated function is given each element of a queue that is shared with Java (``client.blocking_queue``, which has the same
         ``redisson`` and ``codec``).
 
         An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose

@@ -3,7 +3,8 @@
     this process ──starts──▶ tarry worker app:worker ──exits──▶ waits for the next change
          └── stat() of each *.py file below the folder, twice a second: one changed ──▶ SIGTERM ──▶ starts another one
 
-It does not import the application, so it survives an error in it. Decision 0066 says why it is not a library.
+
+The reloader does not import the application, so it survives an error in it. Decision 0066 says why it is not a library.
 """
 
 from __future__ import annotations

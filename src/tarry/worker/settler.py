@@ -211,7 +211,7 @@ class Settler:
         return self._while_pausing(pauses, self._settle_many(errors, target))
 
     def lost_raised(self, errors: Mapping[Job, BaseException]) -> None:
-        """Jobs that are another consumer's by now have raised these: there is nothing to settle, but a pause holds all the same."""
+        """Jobs that are another consumer's by now have raised these: there is nothing to settle, but a pause still holds."""
         said = {job: meant(fault) for job, fault in errors.items() if not job.settled}
         pauses = {
             job: Settlement(decide({}, job, fault, 0.0), fault, UNSET)
@@ -340,7 +340,7 @@ class Settler:
         return server_verbs(self.topic).fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
 
     def _pause_first(self, decisions: Mapping[Job, Settlement], dead: dict[Job, bool]) -> Flow[bool]:
-        """Pauses the topic, and then puts the jobs back: nobody gets one between the two."""
+        """Pauses the topic, and then puts the jobs back, so that nobody gets one between the two."""
         yield from self._pause(decisions)
         yield from server_verbs(self.topic).fail_many(
             [decision.failure(job) for job, decision in decisions.items()], dead

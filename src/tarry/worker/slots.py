@@ -130,7 +130,7 @@ class SlotPool:
             raise
 
     def leave(self, user: SlotUser) -> None:
-        """It does not want a slot any more."""
+        """Notes that a user does not want a slot any more."""
         self._note_greedy(user, False)
         self._line.pop(user, None)
         self._called.discard(user)

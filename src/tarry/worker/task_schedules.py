@@ -82,7 +82,7 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """The task below runs once in each period, with ``args``; a plain function becomes a task.
+        """Runs the decorated task once in each period, with ``args``; a plain function becomes a task.
 
         The schedule's id is the task's name, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
         while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
@@ -114,7 +114,7 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
+        """Runs the decorated task by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
         if others or words or expression is MISSING:
             refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')
@@ -171,7 +171,7 @@ class ScheduleDeclarer:
         await self._declare()
 
     async def run(self, *, declared: bool) -> None:
-        """Declares for ever. A topic that has no schedules from code is declared once."""
+        """Declares forever. A topic that has no schedules from code is declared once."""
         while True:
             try:
                 answered = declared or await self._declare()

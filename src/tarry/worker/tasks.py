@@ -216,7 +216,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await self.inner.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> R:
-        """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` for ever.
+        """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` forever.
 
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.

@@ -166,7 +166,7 @@ class TopicConsumer:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Pops jobs and starts their handlers, for ever or until nothing is due and nothing runs. Cancelling it leaves the handlers
+        """Pops jobs and starts their handlers, forever or until nothing is due and nothing runs. Cancelling it leaves the handlers
         running."""
         loop, idle_check = asyncio.get_running_loop(), self.idle_check
         self._backlog, self.not_begun = False, 0
@@ -470,7 +470,7 @@ class TopicConsumer:
     # ── a job pauses the topic ───────────────────────────────────────────────────────────────────────────────────────
 
     def _begin_none(self) -> None:
-        """Begins with no further job. The others are put back once the server has paused the topic: nobody gets them between."""
+        """Begins with no further job. The others are put back once the server has paused the topic, so that nobody gets them between."""
         self._pausing += 1
         self._may_go_on.clear()
         if self._processes is not None:

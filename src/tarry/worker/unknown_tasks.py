@@ -46,7 +46,7 @@ _NOTE = re.compile(rf"{NOBODY_KNOWS} .* since (\S+); (?:{NOBODY_SEEN}|last seen 
 
 
 class UnknownTasks:
-    """The unknown tasks of one topic. ``die_after_us`` is ``None`` if their jobs wait for ever."""
+    """The unknown tasks of one topic. ``die_after_us`` is ``None`` if their jobs wait forever."""
 
     def __init__(self, settler: Settler, die_after_us: int | None) -> None:
         self._settler = settler

@@ -49,7 +49,7 @@ class Worker(Registry):
     ``release_on_disconnect``  a killed worker's jobs go to another running worker within two seconds if the server sees its connection end,
                      otherwise after their time to run; ``False``: always after that
     ``grace``        how long running handlers may go on after ``stop``
-    ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits for ever
+    ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits forever
     ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log
     ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
     """

@@ -86,7 +86,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     ) -> AsyncLock:
         """The lock of this name in the namespace, with a fencing token beside it.
 
-        ``wait``: how long to wait for it; without it for ever, because a block must not begin without its lock (``pop``
+        ``wait``: how long to wait for it; without it forever, because a block must not begin without its lock (``pop``
         returns ``None`` at once instead). ``lease``: the time after which it ends by
         itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         ``shared=True`` is the lock that Redisson calls ``getLock(name)``, the same in every namespace.
@@ -151,7 +151,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
         Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
-        ``limit``: about so many, the rest by another call.
+        ``limit``: about how many one call moves; call again for the rest.
         ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
         another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
@@ -186,7 +186,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
         refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
         under load. Let producers add to the new topic first; reserved jobs stay until they are settled, and finished jobs for as long as
-        they are kept. ``limit``: about so many jobs, the rest by another call. ``progress`` is
+        they are kept. ``limit``: about how many jobs one call moves; call again for the rest. ``progress`` is
         called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
         cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
         that topic is gone for good.

@@ -91,7 +91,7 @@ class ServerEnds:
 class AsyncEnds(Generic[T]):
     """The ends of a topic's jobs, made by ``topic.ends()``. Nothing is read before the iteration.
 
-    It may be iterated over again, after a ``break``, at the end of its ``wait``, or after an error of the server: it goes on behind what it
+    The stream may be iterated over again, after a ``break``, at the end of its ``wait``, or after an error of the server: it goes on behind what it
     gave last.
     """
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class PipelineListener(Protocol):
-    """It is told of each pipeline when it is sent, and once when it has ended: with the deliveries that have no answer, and why."""
+    """A listener that is told of each pipeline when it is sent, and once when it has ended: with the deliveries that have no answer, and why."""
 
     def sent(self, pipeline: Pipeline) -> None: ...
     def ended(self, pipeline: Pipeline, failed: Sequence[tuple[Delivery, Fault]]) -> None: ...

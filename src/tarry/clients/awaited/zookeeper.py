@@ -117,7 +117,7 @@ class AsyncClient:
     ) -> AsyncLock:
         """The lock of this name in the namespace. Waiters are served in the order in which they came.
 
-        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by itself, and is taken
+        ``wait``: how long to wait for it, ``None`` forever. ``lease``: the time after which it ends by itself, and is taken
         from a process that does not notice; ``None`` lasts as long as this process and its connection. ``shared=True`` is
         Curator's ``InterProcessMutex`` of a Java program, by its path, such as ``/locks/stock``: the same in every namespace.
         """

@@ -54,7 +54,7 @@ def shield(answer: T) -> T:
 
 
 def to_thread(function: Callable[..., T], *args: Any) -> T:
-    """It may block this one."""
+    """Calls the function in this thread, which it may block."""
     return function(*args)
 
 

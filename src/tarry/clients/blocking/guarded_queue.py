@@ -96,7 +96,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one; none when none is due
         within ``wait``.
 
-        ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
+        ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits forever. Raises
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
         with an old token: nothing was taken then.
         """

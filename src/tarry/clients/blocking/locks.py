@@ -226,7 +226,7 @@ class Lock:
         """Acquires the lock. Returns a grant, or ``None`` when the lock is not free within ``wait``. The defaults are those
         of the lock.
 
-        ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: the time after which it ends by itself; ``None``
+        ``wait``: 0 tries once, ``None`` waits forever. ``lease``: the time after which it ends by itself; ``None``
         renews it as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer
         (that may take longer than ``wait``).
         """

@@ -119,7 +119,7 @@ class _NodeRace:
                 self._current[caller] = waiter
                 waiter.enter(caller, self.wakeup, queue_keys)
             self._wait()
-        except BaseException as fault:  # noqa: BLE001  # whatever it is, who waits is told
+        except BaseException as fault:  # noqa: BLE001  # whatever it is, the waiting caller gets it
             self.fault = fault
         try:
             self._leave(list(self._current))

@@ -31,7 +31,7 @@ PROXY_AUTH_NEEDED = (
     "http://user:password@host:port."
 )
 RAISED_CODES = (errors.ServerUnfit.code, errors.TopicFull.code)
-"""Raised all the same: a server that would be as unfit, and a topic that stays full until others take its jobs."""
+"""Raised, and not repeated: a server that would be as unfit, and a topic that stays full until others take its jobs."""
 UNKNOWN_TOPIC_HEADER = b"tarry-unknown-topic"
 """The header of a client to which an unknown topic is an empty one."""
 REPLAY_HEADER = b"tarry-repeated"

@@ -63,7 +63,7 @@ class Windows:
 
 
 def blpop(keys: tuple[bytes, ...], seconds: float) -> tuple[bytes, ...]:
-    """The command of one wait; 0 would be for ever."""
+    """The command of one wait; 0 would be forever."""
     return b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)
 
 

@@ -82,7 +82,7 @@ class SharedServer:
         """Leaves the server. May be called twice; a forked process leaves for itself only."""
         lock, self._user_lock = self._user_lock, None
         if lock is not None:
-            os.close(lock)  # not LOCK_UN: that would also unlock it for the processes it was forked to
+            os.close(lock)  # not LOCK_UN, which would also unlock it for forked processes
 
     def __enter__(self) -> SharedServer:
         return self

@@ -5,7 +5,7 @@
 
 A socket's path has at most 107 bytes (103 on macOS), a data folder's may have a thousand: so the name is a hash of it.
 
-Rules: the folder must be a real folder (not a link), belong to this uid and have mode 700: otherwise another user could put
+Rules: the folder must be a real folder (not a link), belong to this uid and have mode 700. Otherwise another user could put
 a server of their own there.
 """
 

@@ -7,7 +7,7 @@
                                           ▼
              all left ─▶ linger a minute ─▶ no new user ─▶ SHUTDOWN, under an exclusive lock on users.lock
 
-It waits in one ``select``, without polling: a thread sleeps in ``flock`` until the last user has left, each new user
+The supervisor waits in one ``select``, without polling: a thread sleeps in ``flock`` until the last user has left, each new user
 writes to the pipe ``bell``, and a server that dies closes its connection.
 
 Rules: the standard library only (it runs as ``python -I -S supervisor.py``, without any package); one supervisor per folder

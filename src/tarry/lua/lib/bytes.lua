@@ -2,7 +2,7 @@
 --
 --   meta   bytes   their sum ("-": it is not known yet); while they are counted again, also "sum moment id": of the jobs up to there
 --
--- They are counted in portions, in the order of `due`, while jobs come and go: by adds after the limit was set, and by `check`.
+-- Bytes are counted in portions, in the order of `due`, while jobs come and go: by adds after the limit was set, and by `check`.
 
 local MOST_READ = 4000000
 -- include both_places

@@ -4,7 +4,7 @@
 --   results    hash         id → format, finished, kind of result, sizes of run, failed attempts, result, head + body; then these
 --
 -- A result or a record of more than 64 KB is left out; with a full memory both are, so that the removal of the job always succeeds.
--- Where no record can be written, the id is kept without one; where not even that can, the job is finished all the same, and counted.
+-- Where no record can be written, the id is kept without one; where not even that can, the job is finished anyway, and counted.
 -- Both keys expire with the entry that is kept longest, even if nothing is finished any more.
 
 -- include history_format

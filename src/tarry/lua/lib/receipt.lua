@@ -16,7 +16,7 @@ local function receipt_fault(id, receipt, run, ends)
   local is_last = last == tonumber(receipt)
   if is_last and ends and (tonumber(ends) > now or is_replay == '1') then return nil, first end
   redis.call('HDEL', meta, '')  -- the first write is a removal: so the refusal can be counted with a full memory too
-  if last == 0 then  -- it may have a run all the same: it was too late, or came from another topic
+  if last == 0 then  -- it may still have a run: it was too late, or came from another topic
     return is_replay == '0' and redis.call('HEXISTS', jobs, id) == 1 and 'never' or 'gone'
   end
   if not is_last then return 'again ' .. attempt end

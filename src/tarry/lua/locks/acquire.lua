@@ -20,7 +20,7 @@ local fence = held and tonumber(last)
 if not fence then  -- rises from holder to holder, also when the key was lost: never below the server's time
   fence = math.max((tonumber(last) or 0) + 1, now)
   if last then
-    redis.call('SET', token, text(fence), 'KEEPTTL')  -- where Java counts too (RFencedLock) it stays for ever
+    redis.call('SET', token, text(fence), 'KEEPTTL')  -- where Java counts too (RFencedLock) it stays forever
   else
     redis.call('SET', token, text(fence), 'PX', WEEK)
   end

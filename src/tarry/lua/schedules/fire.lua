@@ -3,7 +3,7 @@ local clock, limit = unpack(ARGV)
 -- each: id, changed, before, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
 --
 -- Adds the jobs of a schedule's occurrences ("1700000000000000 2023-11-14T22:13:20Z …") and moves it on to the next one, if it
--- is as it was read: nobody has changed or paused it, or handled an occurrence after `before`. So a second client, or a repeated
+-- is as it was read, because nobody has changed or paused it, or handled an occurrence after `before`. So a second client, or a repeated
 -- call, adds nothing. No next: it has ended. The job of an occurrence is named after both: if a job of that name exists, none is
 -- added.
 -- Then reserves up to `limit` schedules that are due for the caller, those that have been due for longest first, at most 1 MB. For

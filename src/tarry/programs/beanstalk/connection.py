@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def phase(self) -> Phase:
-        """Its phase. While it has reserved jobs it is not idle: they would be given back."""
+        """Its phase. While it has reserved jobs it is not idle, because an idle connection gives them back."""
         if not self.is_authorized and self._server.needs_token:
             return Phase.HEAD
         return Phase.ANSWER if self.is_busy or (self.session is not None and self.session.reserved) else Phase.IDLE

@@ -38,7 +38,9 @@ def create(
         float | None,
         typer.Option(metavar="N", help="Limit of jobs a second, in each service process.", show_default=False),
     ] = None,
-    sqs: Annotated[bool, typer.Option("--sqs", help="It is for clients of SQS, too: shows their two keys.")] = False,
+    sqs: Annotated[
+        bool, typer.Option("--sqs", help="Make a token for clients of SQS, too, and show their two keys.")
+    ] = False,
 ) -> None:
     """Creates a token and shows it, this once."""
     from tarry.internal import NamespaceVerbs, split_token

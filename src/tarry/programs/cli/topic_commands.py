@@ -192,7 +192,7 @@ def configure(
     keep_dead: Annotated[
         str | None,
         typer.Option(
-            metavar="DURATION", help="How long dead jobs are kept, such as 30d; none: for ever.", show_default=False
+            metavar="DURATION", help="How long dead jobs are kept, such as 30d; none: forever.", show_default=False
         ),
     ] = None,
     rate: Rate = None,
@@ -269,7 +269,7 @@ def _span(ms: int) -> str:
 def _settings_text(data: dict[str, Any]) -> str:
     """``ttr 1m  max attempts 20  keep dead 30d  no limits``"""
     attempts, keep = data["max_attempts"] or NO_LIMIT, data["keep_dead_ms"]
-    kept = "for ever" if keep is None else _span(keep)
+    kept = "forever" if keep is None else _span(keep)
     if (history := data["keep_finished_ms"]) is not None:
         kept += f"  keep finished {_span(history)}"
     return f"ttr {_span(data['ttr_ms'])}  max attempts {attempts}  keep dead {kept}  {_limits_text(data)}"

@@ -47,7 +47,7 @@ def worker_mode(
 ) -> None:
     """Asks a worker to be quiet (no new jobs), to stop as SIGTERM does, or to work again.
 
-    It learns of it with its next report, within ten seconds.
+    The worker learns of it with its next report, within ten seconds.
     """
 
     alive = session.client.set_worker_mode(worker, cast("WorkerMode", mode))

@@ -98,7 +98,7 @@ class Dashboard:
         self.view_cache = live_updates.ViewCache(ANSWER_TIMEOUT_S)
         self.closing = asyncio.Event()
         self.has_java = True
-        """It shows what is shared with Java."""
+        """Whether it shows what is shared with Java."""
         self.namespaces: OtherNamespaces | None = None
         """The dashboards of all namespaces, if there are several."""
         self._notes: dict[str, str] = {}

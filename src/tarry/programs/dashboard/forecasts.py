@@ -62,7 +62,7 @@ def _task_of(job: Any) -> str | None:
 
 
 def _occurrences(schedule: Schedule, part: DueSoon[Any], most: int) -> tuple[list[WaitingJob], int]:
-    """Its occurrences if it fires as soon as it can: not in a pause. At most so many, and how many there may be beyond these."""
+    """Its occurrences if it fires as soon as it can: not in a pause. A bounded number of them, and how many there may be beyond these."""
     until = as_datetime(part.now_us) + SPAN
     fires = min(as_datetime(max(part.now_us, part.paused_us)), until)
     if schedule.next is None or schedule.damaged or schedule.next > until:

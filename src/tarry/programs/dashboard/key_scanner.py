@@ -20,7 +20,7 @@ LOCKS = b"lock"
 """The kind of the namespace's locks that gave a token."""
 PATTERN = b"redisson_*"
 OWN = ("tarry:", "redisson_")
-"""The beginnings of names that no shared object has; another program may have made such keys all the same."""
+"""The beginnings of names that no shared object has; another program may still have made such keys."""
 STEP, STEPS = 1000, 10
 REPEAT_S = 10.0
 """How long after a complete scan the next one begins, if it is only for the navigation."""

@@ -67,7 +67,7 @@ class Download:
 class Action:
     """An action. ``plan`` returns what it would do; ``do`` executes it and returns a note about the result.
 
-    It needs a confirmation when it ``destroys``, or when its plan concerns many jobs.
+    An action needs a confirmation when it ``destroys``, or when its plan concerns many jobs.
     """
 
     name: str

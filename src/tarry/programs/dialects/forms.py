@@ -18,7 +18,7 @@ MOST_FIELDS = 100
 PARTS = "multipart/form-data"
 FORMS = ("application/x-www-form-urlencoded", PARTS)
 LONGEST_HEAD = 1000
-"""The headers of a part have at most so many bytes; ``email`` takes the square of a header's length."""
+"""The most bytes that the headers of a part have; ``email`` takes the square of a header's length."""
 PLAIN = ("binary", "8bit", "7bit")
 """The codings of a part (Content-Transfer-Encoding) that change nothing."""
 _STARTS = re.compile(rb"[ \t]*\r?\n")

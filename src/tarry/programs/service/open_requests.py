@@ -1,7 +1,7 @@
 """The requests of one connection that are not answered yet: what may come behind them, and who learns that the client has gone.
 
 A client may send requests before it has the responses to those before them. They are read on behind an open response, up to 64 KiB and a
-hundred requests, because only who reads learns that the client has gone; all open requests learn it (uvicorn tells the newest). A
+hundred requests, because only a server that reads learns that the client has gone; all open requests learn it (uvicorn tells the newest). A
 request that the service holds, a pop that waits or a stream, is not waited for: one more request behind it ends it as if the client had
 gone.
 """

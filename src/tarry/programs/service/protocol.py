@@ -2,11 +2,11 @@
 
 ``HTTPProtocol`` refuses, times and closes, and does nothing else. Bytes reach the parser as they came, but for ``UpgradeOffers``.
 The first request that the parser or ``fault_of`` refuses ends the input: no byte after it is looked at. The error is answered after the
-responses that are open, and the connection is closed. So is one whose response was sent before the request's body had come.
+responses that are open, and the connection is closed, as after one whose response was sent before the request's body had come.
 
 A body that has come is not asked for: no ``100 Continue`` then. HAProxy 2.6 drops the body of an answer whose head it reads together with one.
 
-Trailers (fields after a body) are dropped: they must not pass for headers that a proxy has set or checked.
+Trailers (fields after a body) are dropped, so that they do not pass for headers that a proxy has set or checked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Authorization: which request may do what, and how much of it.
 
-    no tokens needed (loopback)    until the first one is created, or for ever with --without-tokens
+    no tokens needed (loopback)    until the first one is created, or forever with --without-tokens
                                    requests of web pages of other origins are refused: a browser must be no way in (web_pages.py)
     tokens                         Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
 
@@ -90,12 +90,12 @@ class ScopedRoute(Protocol):
 
     @property
     def namespace(self) -> str:
-        """It is about this namespace, whatever the request says."""
+        """The namespace that it is about, whatever the request says."""
         ...
 
     @property
     def namespaced(self) -> bool:
-        """It is about one namespace, which a request may choose."""
+        """Whether it is about one namespace, which a request may choose."""
         ...
 
 

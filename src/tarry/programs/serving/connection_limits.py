@@ -47,7 +47,7 @@ IDLE_S = 75
 LOOK_S = 1.0
 """How often a port looks at its connections."""
 MOST_SURPLUS = 16
-"""How many connections for which there is no room are kept all the same: one may be a health check."""
+"""How many connections for which there is no room are kept anyway: one may be a health check."""
 
 
 class Phase(Enum):

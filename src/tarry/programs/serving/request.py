@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tarry.wire.bodies import Body
 
 MOST_DROPPED, DROP_S = 64 << 10, 0.25
-"""A refused request's body of at most so many bytes is read and thrown away, within so many seconds."""
+"""A refused request's body is read and thrown away if it has at most this many bytes, within this many seconds."""
 LONGEST_MEDIA = 1000
-"""A content type has at most so many bytes."""
+"""The most bytes of a content type."""
 JSON_TYPE = "application/json"
 UTF_8 = ("", "utf-8", "utf8", "us-ascii")
 """Charsets of UTF-8, or a part of it."""

@@ -41,11 +41,11 @@ class Route(Endpoint[Any]):
     tag: str
     handler: Handler
     any_method: bool = False
-    """It answers any method; the documents show ``method``."""
+    """Whether it answers any method; the documents show ``method``."""
     answers_head: bool = True
     """If it is a GET it also answers HEAD, because it changes nothing."""
     namespace: str = ""
-    """It is about this namespace, whatever the request says."""
+    """The namespace that it is about, whatever the request says."""
     problem_answer: Callable[[Problem], Any] | None = None
     """Turns a problem into an answer with the route's status, for clients that know no other status."""
     name: str = ""

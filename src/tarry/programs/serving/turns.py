@@ -18,7 +18,7 @@ from itertools import islice
 MOST_IN_A_TURN = 16
 """How many requests of strangers begin in one turn of the loop, of those that show a valid token and of the others."""
 CROWDED_TURNS = 4
-"""While each turn admits a connection, a request that shows none begins in one of so many."""
+"""While each turn admits a connection, a request that shows none begins in one turn of this number."""
 Work = Callable[[], object]
 
 

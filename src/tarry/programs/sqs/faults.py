@@ -68,7 +68,7 @@ def bad_handle_of_entry(handle: str) -> SqsError:
 
 
 def too_long(action: str, size: int, most: int, *, is_counted: bool = True) -> SqsError:
-    """Of so many bytes, or more if it is not counted to its end, where an operation takes less."""
+    """The fault for this many bytes, or more if it is not counted to its end, where an operation takes less."""
     if action == "SendMessage":
         told = f"One or more parameters are invalid. Reason: Message must be shorter than {most} bytes."
         return SqsError("InvalidParameterValue", told)

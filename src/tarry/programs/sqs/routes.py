@@ -114,7 +114,7 @@ async def _check_signature(request: ServiceRequest, caller: SignedCaller, body: 
         scope["method"], path, scope["query_string"].decode("latin-1"), request.headers, body
     )
     key = bytes.fromhex(found.token.record.sqs)
-    if len(body) > limits.LARGE:  # a hash of so much runs beside the event loop
+    if len(body) > limits.LARGE:  # a hash of a large body runs beside the event loop
         await asyncio.to_thread(signature.check, caller.signature, sent, key)
     else:
         signature.check(caller.signature, sent, key)
@@ -152,7 +152,7 @@ def _region(request: ServiceRequest, caller: SignedCaller | None) -> str:
 
 
 def _identity(request: ServiceRequest, caller: SignedCaller | None) -> bytes:
-    """The key, and the SDK's name of the call, where it is signed; else the signature: nobody can repeat a signed request under another
+    """The key, and the SDK's name of the call, where it is signed; else the signature, because nobody can repeat a signed request under another
     one, and no other key names its calls."""
     call = b" ".join(request.headers.get(INVOCATION.encode(), b"").split())
     if caller is None:

@@ -83,7 +83,7 @@ class LockBackend(Protocol):
         ...
 
     def stop_waiting(self, acquisition: Acquisition) -> None:
-        """The acquisition has ended: it need not be woken any more."""
+        """The acquisition has ended, and needs no wake-up any more."""
 
     def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:
         """Renews and checks holds: all of them when it is ``due``, else those that are new or suspected to be lost."""

@@ -4,7 +4,7 @@ A lock without a lease is renewed every ten seconds for thirty, as Redisson's wa
 subscribe to the lock's channel; a lost message costs at most RECHECK_S, or the rest of a lease.
 
 The holder of a lock subscribes to that channel too, after SUBSCRIBE_AFTER_S: a message means that a client, tarry's or Java's, has
-released the lock by force, and the holder checks at once. Short holds do without.
+released the lock by force, and the holder checks at once. Short holds need no check.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ FIRE = Script(
 SCHEDULES, JOBS = 100, 500
 """Limits of one script: the schedules that it reserves, and the jobs that it adds."""
 MANY = 1000
-"""After so many schedules or jobs a consumer looks for jobs before it fires more."""
+"""The number of schedules or jobs after which a consumer looks for jobs before it fires more."""
 MOST_MISSED = 1000
 """The maximum number of missed occurrences that get a job."""
 ON_TIME_WITHIN_US = 60 * SECOND

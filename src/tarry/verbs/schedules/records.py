@@ -52,7 +52,7 @@ class ScheduleRecord:
     value: bytes
     """The head and body of its jobs, as they are sent."""
     damaged: bool = False
-    """It cannot be read: only its name and its next occurrence are known."""
+    """A schedule that cannot be read: only its name and its next occurrence are known."""
 
     @property
     def last(self) -> int | None:

@@ -71,7 +71,7 @@ class MapPage(Answer):
 class EntryLooked(Struct, omit_defaults=True):
     """``value`` is left out where there is none, or its time to live is over; ``there``: its idle time is not over, either.
 
-    ``remaining_ms``: how long it lives yet, the shorter of its two times; ``null``: for ever.
+    ``remaining_ms``: how long it lives yet, the shorter of its two times; ``null``: forever.
     """
 
     there: bool

@@ -65,7 +65,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
         """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
-        ``wait=None`` waits for ever. Due elements are moved first.
+        ``wait=None`` waits forever. Due elements are moved first.
         """
         if others or words:
             refuse_others(AsyncBlockingQueue.poll, self, OF_POLL, others, words)

@@ -39,14 +39,14 @@ class DictVerbs(Protocol[K, V]):
 class AsyncMapDict(MappingOperators[K, V]):
     """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state but the map.
 
-    ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. It never holds ``None``. Its entries live for
-    ever: the map's own verbs give times.
+    ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. It never holds ``None``. Its entries live
+    forever: the map's own verbs give times.
     """
 
     # blocking: A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
     #
     # ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. It never
-    # holds ``None``. Its entries live for ever: the map's own verbs give times.
+    # holds ``None``. Its entries live forever: the map's own verbs give times.
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Awaitable[Page]]) -> None:
         self._cache = cache

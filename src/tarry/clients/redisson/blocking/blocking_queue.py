@@ -66,7 +66,7 @@ class BlockingQueue(CollectionOperators[T]):
     def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
         """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
-        ``wait=None`` waits for ever. Due elements are moved first.
+        ``wait=None`` waits forever. Due elements are moved first.
         """
         if others or words:
             refuse_others(BlockingQueue.poll, self, OF_POLL, others, words)

@@ -41,7 +41,7 @@ class MapDict(MappingOperators[K, V]):
     """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
 
     ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. It never
-    holds ``None``. Its entries live for ever: the map's own verbs give times.
+    holds ``None``. Its entries live forever: the map's own verbs give times.
     """
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Page]) -> None:

@@ -86,7 +86,8 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     ) -> V | None:
         """Puts an entry; returns the value that was there, or ``None``.
 
-        It lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them for ever. ``keep_ttl`` leaves
+
+        The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them forever. ``keep_ttl`` leaves
         an entry that is there the time it has. Raises ``BadInput`` before anything is written.
         """
         return self._run(self.verbs.put(key, value, ttl, max_idle, keep_ttl))
@@ -171,7 +172,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         return self._run(self.verbs.contains_value(value))
 
     def remaining_ttl(self, key: K) -> timedelta | None:
-        """How long an entry lives yet: the shorter of its two times. ``timedelta.max``: for ever; ``None``: there is none."""
+        """How long an entry lives yet: the shorter of its two times. ``timedelta.max``: forever; ``None``: there is none."""
         return self._run(self.verbs.remaining_ttl(key))
 
     def size(self) -> int:

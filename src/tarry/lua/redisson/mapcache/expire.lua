@@ -1,7 +1,7 @@
 local entries, timeouts, idles, accesses, options = unpack(KEYS)
 local clock, after, if_not_set = unpack(ARGV)
 --
--- Lets the whole map expire after so many ms, all its keys together, as Redisson does; without `after` it no longer expires.
+-- Lets the whole map expire `after` this many ms, all its keys together, as Redisson does; without `after` it no longer expires.
 -- Answers 1, or 0 if there is no map, or if it had an expiry and `if_not_set`, or none to remove.
 -- include clock redisson/entry
 

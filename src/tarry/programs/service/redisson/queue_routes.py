@@ -33,7 +33,7 @@ table = RouteTable("delayed_queues")
 async def offer(request: ServiceRequest) -> list[datetime]:
     """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
-    It is refused as `bad_input` when it is unknown which Redisson shares the queue (no `redisson`, none of the service, no `codec` and
+    The offer is refused as `bad_input` when it is unknown which Redisson shares the queue (no `redisson`, none of the service, no `codec` and
     `format`), and when the format contradicts the one that is stored or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
@@ -176,7 +176,7 @@ async def put(request: ServiceRequest) -> None:
 async def take(request: ServiceRequest) -> queue_answers.Elements:
     """Takes up to `limit` elements, also those that have just become due; waits up to 60 s for one.
 
-    They are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
+    The elements are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
     takes nothing.
     """
     _, values = await queue_elements.take_values(request, [queue_of(request, "bytes").name])

@@ -43,9 +43,9 @@ many = RouteTable("many")
 _FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 MOST_BYTES = 64 << 20
-"""The bodies of the jobs in one answer have at most so many bytes, also of a job that is asked for several times."""
+"""The most bytes of the bodies in one answer, also of a job that is asked for several times."""
 READ_FIRST, STEP_BYTES, MOST_READ = 16, 4 << 20, 64
-"""So many jobs are read first, then as many as have about so many bytes if they are of one size, and at most so many: they may be larger."""
+"""How many jobs are read first; then about how many bytes at a time, if the jobs are of one size; and the most jobs at a time."""
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is foreign content: no browser may run it in the origin of this service."""
 

@@ -45,7 +45,7 @@ async def list_held(request: ServiceRequest) -> locks.Locks:
     """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
     They are those of the namespace; with `shared` those that are shared with Java.
 
-    It scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
+    The service scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
     a page may be empty, and a lock may appear twice. 403 if the service's own user may not SCAN.
     """
     _check_namespace(request)

@@ -19,7 +19,7 @@ from tarry.verbs.redisson.codecs.reader import DEPTH, ByteReader, NotReadable, a
 from tarry.verbs.redisson.values import Byte, Char, Float, HashMap, LinkedHashMap, Long, Short
 
 NULLS = 1000
-"""How many nulls there may be in lists that have nothing else: they need no bytes, so a length could say anything."""
+"""How many nulls there may be in lists that have nothing else. Nulls need no bytes, so a length could say anything."""
 
 _BY_TAG = {tag: kind for kind, tag in TAGS.items()}
 _BY_NAME = {name: kind for kind, name in CLASSES.items()}

@@ -4,7 +4,7 @@
     LongCodec        a number as decimal text     42      34 32            -7   2D 37
     ByteArrayCodec   bytes as they are
 
-For StringCodec Java writes ``toString()`` of whatever it is given. So do we for what a number or a bool says there; all of it
+For StringCodec Java writes ``toString()`` of whatever it is given. tarry writes what that says of a number or a bool; all of it
 comes back as text. How Java writes a Double or a Float (``Double.toString``):
 
     0.001 ≤ |x| < 10⁷     plain, with a digit after the point        1.5  100.0  9999999.0

@@ -58,7 +58,7 @@ EXPIRE = Script("redisson/mapcache/expire", args=("after", "if_not_set"), keys=R
 LEASE = Script("redisson/mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
 
 CHUNK = 200
-"""Entries of one script: it must not block the server for long."""
+"""The most entries of one script, so that it does not block the server for long."""
 PAGE, COUNTED = b"100", b"1000"
 ALWAYS, ABSENT, PRESENT, EQUAL, LEASED, ANY = b"always", b"absent", b"present", b"equal", b"leased", b"any"
 GETS, HAS, ALL, TTL_ONLY = b"get", b"has", b"all", b"ttl"
