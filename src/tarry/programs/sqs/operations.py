@@ -356,20 +356,37 @@ def _outgoing(call: Call, queue: Queue, message: Message, index: int) -> Outgoin
     delay = queue.number("DelaySeconds") if message.delay_seconds is None else message.delay_seconds
     id = call.message_id(queue, index, message)
     answer["MessageId"] = id
-    return Outgoing(NewJob(body, id=id, delay=delay, headers=headers or None), answer, size)
+    job = NewJob(body, id=id, delay=delay, headers=headers or None, key=message.message_group_id)
+    return Outgoing(job, answer, size)
+
+
+async def _grouped(call: Call, queue: Queue, jobs: Sequence[NewJob[Body]]) -> Sequence[NewJob[Body]]:
+    """The jobs as the queue's topic takes them: without keys if it has partitions. The first key makes it fair, once: it can be switched off."""
+    if all(job.key is None for job in jobs):
+        return jobs
+    topic = call.topic(queue)
+    if len(await perform(topic, server_verbs(topic).partitions())) > 1:
+        return [replace(job, key=None) for job in jobs]
+    if not queue.is_fair:
+        await topic.configure(fair=True)
+        await call.queues.note_fair(queue)
+    return jobs
 
 
 async def _add(call: Call, queue: Queue, outgoing: Sequence[Outgoing]) -> None:
     call.count(len(outgoing))
-    topic, jobs = call.topic(queue), [one.job for one in outgoing]
+    topic, jobs = call.topic(queue), await _grouped(call, queue, [one.job for one in outgoing])
     await topic.add_many(jobs, if_exists="keep", max_attempts=None)
 
 
 async def _add_each(call: Call, queue: Queue, outgoing: Sequence[tuple[str, Outgoing]]) -> dict[str, TopicFull]:
     """Adds those that a full topic still has room for; returns why it has none for the others. Raises ``TopicFull`` if it has for none."""
-    topic, jobs = call.topic(queue), [one.job for _, one in outgoing]
+    topic, jobs = call.topic(queue), await _grouped(call, queue, [one.job for _, one in outgoing])
     options: dict[str, Any] = {"if_exists": "keep", "max_attempts": None}
-    adding = [topic.add(job.body, id=job.id, delay=job.delay or 0, headers=job.headers, **options) for job in jobs]
+    adding = [
+        topic.add(job.body, id=job.id, delay=job.delay or 0, headers=job.headers, key=job.key, **options)
+        for job in jobs
+    ]
     told = await asyncio.gather(*adding, return_exceptions=True)
     refused = {id: fault for (id, _), fault in zip(outgoing, told, strict=True) if isinstance(fault, TopicFull)}
     for fault in told:
@@ -458,10 +475,11 @@ async def _redrive(call: Call, queue: Queue, jobs: Sequence[AsyncJob[Body]]) -> 
     """
     redrive = queue.redrive
     over = [job for job in jobs if redrive is not None and job.attempt > redrive.most]
-    if redrive is None or not over or redrive.name == queue.name or await call.queues.find(redrive.name) is None:
+    target = await call.queues.find(redrive.name) if redrive is not None and over else None
+    if redrive is None or target is None or target.name == queue.name:
         return list(jobs)
     source = queue.arn(redrive.arn.split(":")[3])
-    await _add_moved(call.request.topic_named(redrive.name), [_moved(job, source) for job in over])
+    await _add_moved(call.topic(target), await _grouped(call, target, [_moved(job, source) for job in over]))
     for job in over:
         await _finish(call.topic(queue), job)
     return [job for job in jobs if job not in over]
@@ -475,8 +493,8 @@ def _moved(job: AsyncJob[Body], source: str) -> NewJob[Body]:
     try:
         JobOptions(headers=marked).encode()
     except BadInput:
-        return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers)
-    return NewJob(job.body, id=job.id, headers=marked)
+        return NewJob(job.body, id=_other_id(source, job.id, sent), headers=headers, key=job.key)
+    return NewJob(job.body, id=job.id, headers=marked, key=job.key)
 
 
 async def _add_moved(dead: AsyncTopic[Body], moved: Sequence[NewJob[Body]]) -> None:

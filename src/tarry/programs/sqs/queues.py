@@ -54,6 +54,7 @@ class StoredQueue(msgspec.Struct):
     tags: Any = None
     created: Any = 0
     """In seconds since 1970; 0: when the job was added."""
+    is_fair: Any = False
 
 
 @dataclass(slots=True)
@@ -80,6 +81,8 @@ class Queue:
     created: int = 0
     modified: int = 0
     nonce: bytes = b""
+    is_fair: bool = False
+    """A message with a group has made its topic fair."""
 
     def number(self, name: str) -> int:
         return int(self.attributes.get(name, _NUMBERS[name][2]))
@@ -188,6 +191,11 @@ class Queues:
                 return
         raise _busy()
 
+    async def note_fair(self, queue: Queue) -> None:
+        """Its topic was made fair; noted once. A change that came between is kept, and the next message notes it."""
+        queue.is_fair = True
+        await self._store(queue)
+
     async def delete(self, name: str) -> None:
         """Deletes a queue and its messages. If it is interrupted the queue is left, empty."""
         await self.get(name)
@@ -208,7 +216,7 @@ class Queues:
         options = JobOptions(at=NEVER, max_attempts=None).encode()
         if queue.nonce:
             options = options.replacing_nonce(queue.nonce)
-        record = StoredQueue(queue.attributes, queue.tags, queue.created)
+        record = StoredQueue(queue.attributes, queue.tags, queue.created, queue.is_fair)
         body = msgspec.json.encode(record), JSON
         try:
             await perform(self._topic, server_verbs(self._topic).add_with(body, options, queue.name))
@@ -234,7 +242,7 @@ class Queues:
             _valid(stored.tags, partial(checked_tags, job.id)),
         )
         created = stored.created if isinstance(stored.created, int) and 0 < stored.created <= seconds else seconds
-        return Queue(job.id, self._request.namespace, attributes, tags, created, seconds, nonce)
+        return Queue(job.id, self._request.namespace, attributes, tags, created, seconds, nonce, stored.is_fair is True)
 
 
 def _valid(stored: Any, checked: Callable[[Mapping[str, str]], dict[str, str]]) -> dict[str, str]:
