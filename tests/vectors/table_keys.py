@@ -119,6 +119,17 @@ def cases_of_keys() -> list[Case]:
         Case("jobs with a key wait for a schedule", [of_k("a"), settings(fires=NOW - SECOND)], pop(2)),
         Case("a key's job is unreadable", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], pop(2)),
         Case("a key's turn is of a job that is gone", [of_k("a"), raw("DEL", "by_key")], pop(2)),
+        Case("a job without a key is delayed, and one with a key is not", [of_k("a"), add("b", due=HOUR)], pop(2)),
+        Case(
+            "a key is free whose highest job is not due",
+            [PLACE, of_k("a"), pop(), add("b", stored=HIGH, due=HOUR), of_k("c")],
+            finish("a"),
+        ),
+        Case(
+            "a key is free whose jobs are not due",
+            [PLACE, of_k("a"), pop(), add("b", stored=HIGH, due=HOUR), of_k("c", due=2 * HOUR)],
+            finish("a"),
+        ),
         Case("a job with a key is finished", held, finish("a")),
         Case("a job with a key is finished, without their keys", held, short(finish("a"))),
         Case(

@@ -1,5 +1,5 @@
--- Hands out the `n` jobs of `found`, ids and due times, as many as fit into one reply. `streams`, if any, gave them: then `owners` has
--- the stream of each, or false (lib/streams.lua).
+-- Hands out the `n` jobs of `found`, ids and due times, as many as fit into one reply. `owners`, if any, has the key of each that has one
+-- (lib/take_by_turns.lua).
 
 if n > 0 then
   local ids = {}
@@ -16,8 +16,8 @@ if n > 0 then
     end
   end
   if n > 0 then
-    if streams then
-      streams.remove(ids, n)
+    if owners then
+-- include remove_taken
     elseif set == due then
       redis.call('ZREMRANGEBYRANK', due, 0, n - 1)  -- they are its first
     else
@@ -35,14 +35,17 @@ if n > 0 then
     end
     local time, could_come, answered = usual_ttr, places_since, at
     if limits then could_come = math.max(could_come, limits.time_of(handed + 1)) end
-    if streams and owners[i] then could_come = math.max(could_come, owners[i].could_come) end
-    if is_usual then
+    local is_ready = false  -- its run is made
+    if owners then
+-- include usual_with_key
+    end
+    if is_usual and not is_ready then
       if not usual_run then
         local max_attempts = usual_max_attempts == NO_LIMIT and 0 or usual_max_attempts
         usual_run = struct.pack(RUN, 1, 0, max_attempts, receipt, 0, #holder) .. holder
       end
       run = usual_run
-    else
+    elseif not is_ready then
       if not judge then
 -- include flags run count bury unfit_jobs unusual_jobs
         judge = judge_job
@@ -61,7 +64,7 @@ if n > 0 then
       if ends < next_end then next_end = ends end
       reserved_args[k + 1], reserved_args[k + 2] = ends, id
       runs_args[k + 1], runs_args[k + 2] = id, run
-      if streams then streams.reserve(i) end
+      if owners then is_given[i] = true end
       k = k + 2
       local slot = FIELDS_PER_JOB * handed
       out[slot + 1], out[slot + 2], out[slot + 3] = id, value, answered

@@ -3,7 +3,7 @@
 -- told besides the job; or nothing, if it is unreadable or too late.
 
 local function judge_job(id, at, value, run, could_come)
-  local flags, further, own_ttr, own_max_attempts, own_max_lateness, _, _, size, _, key = read_head(value or '')
+  local flags, further, own_ttr, own_max_attempts, own_max_lateness, _, _, size = read_head(value or '')
   if not is_known(further) then return bury_unreadable(id, value, further) end
   if not flags or size > #value then return bury_unreadable(id, value) end
   if bury_late(id, at, run, own_max_lateness or limits and limits.max_lateness) then return end
@@ -17,6 +17,6 @@ local function judge_job(id, at, value, run, could_come)
   if string.find(fault, NOTE, 1, true) then  -- it was put back before, and its due time says nothing of lateness (lib/put_backs.lua)
     late[NOTED], could_come = (late[NOTED] or 0) + 1, nil
   end
-  return pack_run(attempt, stored_limit, receipt, first, holder, fault, false, streams and key), time, could_come,
+  return pack_run(attempt, stored_limit, receipt, first, holder, fault, false, counted_for), time, could_come,
     answered == 1 and time == usual_ttr and at or {at, answered, time}
 end

@@ -72,8 +72,8 @@ if uses_priorities ~= '' then
   end
 end
 
--- Of lib/streams.lua, where jobs have keys; whether a key that had its turn had no job; the first turn.
-local streams, is_in_vain, next_turn = nil, false, tonumber(rules[18] or nil)
+-- Where jobs have keys: which were handed out, the key of one, whether a key that had its turn had no job, the first turn (lib/take_by_turns.lua).
+local owners, is_given, counted_for, is_in_vain, next_turn = nil, nil, nil, false, tonumber(rules[18] or nil)
 local is_full, next_due, late, bucket, low, high = false, nil, {}, nil, 1, 0  -- whether the next job does not fit; numbers by lateness
 -- The usual job comes for the first time, is not too late, and its head has no fields but a nonce. Others are judged by a function.
 local USUAL_SIZE, may_be_usual, usual_run, judge = HEAD_SIZE + NONCE_SIZE, usual_max_attempts > 1, nil, nil

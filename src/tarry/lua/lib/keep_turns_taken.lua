@@ -1,0 +1,42 @@
+-- Writes what is reserved by turns, and the turns. Those of keys that had no job, or whose job was not handed out, are found again.
+local places, spent, given, gone, soonest = {}, {}, {}, {}, math.huge
+for i = 1, picked do
+  local key = owners[i] and owners[i].key
+  if key and is_given[i] then
+    places[#places + 1], places[#places + 2] = 0, key .. '\0' .. RESERVED .. found[2 * i - 1]
+    if of_rate > 0 then spent[#spent + 1], spent[#spent + 2] = text(pace_after_one), 'r' .. key end
+  elseif key then
+    wrong[#wrong + 1] = key
+  end
+end
+if #places > 0 then redis.call('ZADD', by_key, unpack(places)) end
+if #spent > 0 then
+  local over = redis.call('ZRANGE', paces, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, #spent)
+  if #over > 0 then redis.call('ZREM', paces, unpack(over)) end
+  redis.call('ZADD', paces, unpack(spent))
+end
+for key, stream in pairs(changed) do
+  if stream.turn then
+    given[#given + 1], given[#given + 2] = text(stream.turn), key
+    soonest = math.min(soonest, stream.turn)
+  else
+    gone[#gone + 1] = key
+  end
+end
+if #gone > 0 then redis.call('ZREM', turns, unpack(gone)) end
+if #given > 0 then redis.call('ZADD', turns, unpack(given)) end
+if #wrong > 0 then
+  redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
+  is_in_vain = true
+-- include turns_again
+  redis.call('HSET', meta, 'turn', text(ring))
+  ring = turns_again(wrong, ring)
+end
+if #wrong == 0 and queue[first] then
+  next_turn = math.min(soonest, queue[first].turn)
+else
+  next_turn = tonumber(redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2] or nil)
+end
+if picked > 0 or #wrong > 0 then
+  redis.call('HSET', meta, 'keyed_next', next_turn and text(next_turn) or '', 'turn', text(ring), 'own_turn', text(own_turn))
+end

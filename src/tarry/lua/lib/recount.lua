@@ -1,0 +1,16 @@
+-- Finds the turns of all keys again, some in each pop: their limits have changed, or the clock was set back.
+
+local MOST_FOUND, names = 200, {}
+-- include turns_again
+for _ = 1, MOST_FOUND do
+  local entry = redis.call('ZRANGE', by_key, recount == '' and '-' or '(' .. recount .. '\1', '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+  recount = entry and string.match(entry, '^[^%z]+')
+  if not recount then break end
+  names[#names + 1] = recount
+end
+redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+if #names > 0 then
+  redis.call('HSET', meta, 'turn', text(ring))
+  ring = turns_again(names, ring)
+end
+if recount then redis.call('HSET', meta, 'recount', recount) else redis.call('HDEL', meta, 'recount') end

@@ -1,0 +1,9 @@
+-- Finds the turns of these keys again; the ring goes on.
+local function turns_again(names, last_turn)
+-- include run flags priorities by_key turns
+  used, has_keys = uses_priorities, rules[12]
+  read_key_limits(rules[13], text(last_turn), rules[15])
+  for _, key in ipairs(names) do touch_key(key) end
+  keep_turns()
+  return tonumber(redis.call('HGET', meta, 'turn') or 0)
+end
