@@ -100,6 +100,43 @@ def test_a_topic_is_paused_by_its_handler_and_its_job_keeps_place_and_attempts(
     assert partitions > 1 or [one.id for one in popped] == left, "in the order in which they were added"
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
+def test_a_key_is_paused_by_the_handler_of_its_job_and_the_others_go_on(
+    imaginary: TestClient, clock: Clock, kind: str, caplog: Any
+) -> None:
+    topic, begun = imaginary.topic("n"), list[str]()
+    topic.add_many([tarry.NewJob(k, id=f"{key}{k}", key=key) for k in (1, 2) for key in ("a", "b")])
+    topic.configure(key_concurrency=1)
+    clock.advance("1m")
+
+    def plain(job: Any) -> None:
+        begun.append(job.id)
+        if job.key == "a":
+            raise tarry.Pause("30s", "429", key=True)
+
+    async def awaited(job: Any) -> None:
+        plain(job)
+
+    with caplog.at_level(logging.WARNING, logger="tarry"):
+        work(imaginary, clock, plain if kind == "plain" else awaited)
+    assert sorted(begun) == ["a1", "b1", "b2"]
+    assert "the key a of n is paused until" in caplog.text
+    stats = topic.stats()
+    assert (stats.finished, stats.ready, stats.paused_until) == (2, 2, None)
+    assert topic.pop() is None
+    clock.advance("30s")
+    job = topic.pop()
+    assert job is not None
+    assert (job.id, job.attempt) == ("a1", 1)
+
+
+def test_a_pause_of_a_key_is_the_topics_for_a_job_without_one() -> None:
+    fault = pickle.loads(pickle.dumps(tarry.Pause("30s", "429", key=True)))
+    assert (fault.key, fault.duration_us, str(fault)) == (True, 30 * SECOND, "429")
+    with pytest.raises(tarry.BadInput, match="key"):
+        tarry.Pause("30s", key="a")  # type: ignore[arg-type]
+
+
 def test_the_topic_is_paused_before_the_job_goes_back(imaginary: TestClient, clock: Clock, monkeypatch: Any) -> None:
     """A worker that is killed between the two leaves the pause, and its job as that of any killed worker."""
     topic, scripts = imaginary.topic("n"), list[str]()

@@ -12,6 +12,7 @@ from typing import Any
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import LAST_MOMENT_US, SECOND, as_datetime, as_text
+from tarry.values.printable import one_line
 from tarry.verbs.jobs.job_values import BaseJob
 from tarry.worker.targets import Target
 from tarry.worker.verdicts import Verdict
@@ -104,6 +105,15 @@ def log_paused(
     logger.log(
         logging.DEBUG if is_known else logging.WARNING,
         "‖ %s is paused until %s: %s raised %s; %s", first.topic, until, who, reason, fate,
+        extra=fields_of_jobs(jobs, reason=reason, paused_until=until),
+    )  # fmt: skip
+
+
+def log_key_paused(jobs: Sequence[BaseJob[Any]], key: str, reason: str, until_us: int) -> None:
+    until = as_datetime(until_us).isoformat(timespec="seconds")
+    who = f"{jobs[0].id} attempt {jobs[0].attempt}" if len(jobs) == 1 else named([job.id for job in jobs], "jobs")
+    logger.warning(
+        "‖ the key %s of %s is paused until %s: %s raised %s", one_line(key), jobs[0].topic, until, who, reason,
         extra=fields_of_jobs(jobs, reason=reason, paused_until=until),
     )  # fmt: skip
 

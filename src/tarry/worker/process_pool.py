@@ -28,7 +28,7 @@ from tarry.worker import log_setup
 from tarry.worker.child_messages import Request, RunResult, Setup, Started, receive, send
 from tarry.worker.process_functions import ProcessFunction, main_module
 from tarry.worker.targets import Target, timeout_text
-from tarry.worker.verdicts import Pause
+from tarry.worker.verdicts import pauses_topic
 
 START_TIMEOUT_S = 60.0
 """How long a child may take to start and to import the function's module."""
@@ -186,7 +186,7 @@ class ProcessPool:
             except DiedIdle:
                 continue  # with another idle child, or with a new one
             finally:
-                if isinstance(fault, Pause):
+                if fault is not None and pauses_topic(job, fault):
                     self._kept[job] = child  # else the next job would begin
                 else:
                     self._put_back(job, child)

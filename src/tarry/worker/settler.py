@@ -32,7 +32,7 @@ from tarry.verbs.jobs.settle import FINISH, NO_RESULT, Failure, encode_result
 from tarry.worker import log_lines
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.targets import Target
-from tarry.worker.verdicts import JobDied, Pause, Verdict, decide, meant, remembered_tracebacks
+from tarry.worker.verdicts import JobDied, Pause, Verdict, decide, meant, pauses_topic, remembered_tracebacks
 
 Job = BaseJob[Any]
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Settlement(NamedTuple):
 
     def failure(self, job: Job) -> Failure:
         verdict, limit = self.verdict, self.max_attempts
-        if verdict.pause_us:
+        if verdict.pause_us or verdict.pause_key_us:
             return Failure(job, b"@%d" % job.due_us, pack_fault(verdict.reason), counted=False)
         due_time = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
@@ -202,12 +202,12 @@ class Settler:
         """Settles a failed job by its verdict: a coroutine that returns whether the job is dead. From this call on the topic is being
         paused, if that is the verdict."""
         fault = meant(fault)
-        return self._while_pausing(isinstance(fault, Pause) and not job.settled, self._settle(job, target, fault))
+        return self._while_pausing(pauses_topic(job, fault) and not job.settled, self._settle(job, target, fault))
 
     def failed_many(self, errors: Mapping[Job, BaseException], target: Target) -> Coroutine[Any, Any, None]:
         """The same for jobs of a batch, each with its error: in few requests, and with few lines in the log."""
         errors = {job: meant(fault) for job, fault in errors.items()}
-        pauses = any(isinstance(fault, Pause) and not job.settled for job, fault in errors.items())
+        pauses = any(pauses_topic(job, fault) and not job.settled for job, fault in errors.items())
         return self._while_pausing(pauses, self._settle_many(errors, target))
 
     def lost_raised(self, errors: Mapping[Job, BaseException]) -> None:
@@ -219,7 +219,8 @@ class Settler:
             if isinstance(fault, Pause)
         }
         if pauses and not self.ending:
-            self.spawn(self._while_pausing(True, self._pause_alone(pauses)))
+            pauses_all = any(decision.verdict.pause_us for decision in pauses.values())
+            self.spawn(self._while_pausing(pauses_all, self._pause_alone(pauses)))
 
     async def _pause_alone(self, decisions: Mapping[Job, Settlement]) -> None:
         try:
@@ -330,12 +331,12 @@ class Settler:
             raise JobDied(f"{job.topic}/{job.id} is dead", fault) from fault
 
     def _operation(self, job: Job, decision: Settlement) -> ScriptCall[bool] | Flow[bool]:
-        if decision.verdict.pause_us:
+        if decision.verdict.pause_us or decision.verdict.pause_key_us:
             return self._pause_first({job: decision}, {})
         return server_verbs(self.topic).fail(*decision.failure(job))
 
     def _operation_of_many(self, decisions: Mapping[Job, Settlement], dead: dict[Job, bool]) -> Flow[object]:
-        if any(decision.verdict.pause_us for decision in decisions.values()):
+        if any(one.verdict.pause_us or one.verdict.pause_key_us for one in decisions.values()):
             return self._pause_first(decisions, dead)
         return server_verbs(self.topic).fail_many([decision.failure(job) for job, decision in decisions.items()], dead)
 
@@ -348,7 +349,18 @@ class Settler:
         return False
 
     def _pause(self, decisions: Mapping[Job, Settlement], *, are_lost: bool = False) -> Flow[None]:
-        verbs = server_verbs(self.topic)
+        verbs, spans, of_keys = server_verbs(self.topic), dict[str, int](), dict[Job, Settlement]()
+        for job, decision in decisions.items():
+            if decision.verdict.pause_key_us and job.key is not None:
+                of_keys[job] = decision
+                spans[job.key] = max(decision.verdict.pause_key_us, spans.get(job.key, 0))
+        for key, span_us in spans.items():
+            until_us = yield from flow_of(verbs.pause_at_least(span_us, key))
+            some = [job for job in of_keys if job.key == key]
+            log_lines.log_key_paused(some, key, of_keys[some[0]].verdict.reason, until_us)
+        decisions = {job: decision for job, decision in decisions.items() if job not in of_keys}
+        if not decisions:
+            return
         longest = max((decision.verdict for decision in decisions.values()), key=attrgetter("pause_us"))
         self.paused_until_us = yield from flow_of(verbs.pause_at_least(longest.pause_us))
         is_known = all(job.popped_us <= self._paused_at_us for job in decisions)
@@ -363,7 +375,7 @@ class Settler:
             job.settled, is_dead = True, dead[job]
             self.tally.dead += is_dead
             self.tally.retried += not is_dead
-            if not verdict.pause_us:
+            if not verdict.pause_us and not verdict.pause_key_us:
                 by_line.setdefault((is_dead, verdict.counts, type(fault)), {})[job] = verdict
         for (died, *_), some in by_line.items():
             log_lines.log_failed(some, decisions[next(iter(some))].fault, dead=died)

@@ -2,7 +2,8 @@
 
     raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides, and never dead at once
     raise Snooze("1h")          again in an hour, and this attempt does not count
-    raise Pause("30s")          back to its place, uncounted, and nothing of the topic is handed out for 30 seconds
+    raise Pause("30s")          back to its place, uncounted, and nothing of the topic is handed out for 30 seconds; with ``key=True``
+                                nothing of the job's key
     raise Bury("no such user")  set aside, dead, with the reason
     raise Failed({job: error})  of a handler with ``batch=``: these jobs failed, the others are done
     a StepNotKept of the job    set aside, dead: a step has run in vain, and would run again
@@ -64,14 +65,18 @@ class Snooze(Exception):
 class Pause(Exception):
     """Raised by a handler: its topic is paused for a time, and its job goes back to its place; this attempt does not count.
 
-    A pause that ends later stays. The worker also puts back what it holds of the topic and has not begun."""
+    A pause that ends later stays. The worker also puts back what it holds of the topic and has not begun. With ``key=True`` only the job's
+    key is paused, and what the worker holds goes on; for a job without a key it is the topic."""
 
-    def __init__(self, duration: Duration, reason: str = "") -> None:
+    def __init__(self, duration: Duration, reason: str = "", *, key: bool = False) -> None:
         super().__init__(reason)
         self.duration_us: int = duration_us(duration, "Pause", minimum=1)
+        if key not in (True, False):
+            raise BadInput(f"Pause: key: {key!r}; it is True: the key is the job's own.")
+        self.key = key
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Pause, (timedelta(microseconds=self.duration_us), *self.args)
+        return Pause, (timedelta(microseconds=self.duration_us), *self.args), {"key": self.key}
 
 
 class Bury(Exception):
@@ -162,6 +167,8 @@ class Verdict:
     seen: bool = True
     note: str = ""
     pause_us: int = 0
+    pause_key_us: int = 0
+    """The same for the job's key alone."""
 
     @property
     def failure(self) -> str:
@@ -175,6 +182,11 @@ def meant(fault: BaseException) -> BaseException:
     while isinstance(only, BaseExceptionGroup) and len(only.exceptions) == 1:
         only = only.exceptions[0]
     return only if isinstance(only, SAID) else fault
+
+
+def pauses_topic(job: BaseJob[Any], fault: BaseException) -> bool:
+    """Whether what a handler of the job raised pauses its topic, and not its key alone."""
+    return isinstance(fault, Pause) and (not fault.key or job.key is None)
 
 
 def retry_delay_us(back_off: BackOff, attempt: int, fraction: float) -> int:
@@ -272,7 +284,8 @@ def decide(
     if isinstance(fault, StepNotKept) and fault.id == job.id:
         return Verdict(None, True, _one_line(fault), text_of(fault))
     if isinstance(fault, Pause):
-        return Verdict(0, False, _one_line(fault), pause_us=fault.duration_us)
+        span = "pause_us" if pauses_topic(job, fault) else "pause_key_us"
+        return Verdict(0, False, _one_line(fault), **{span: fault.duration_us})
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
         return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{text_of(fault)}")
     if isinstance(fault, Retry) and fault.after_us is not None:

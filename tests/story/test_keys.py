@@ -1,0 +1,124 @@
+"""Jobs with a key: a limit, a rate and turns for each key. A topic without such settings hands them out as all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from story.adapters import Adapter
+from tarry import BadInput
+from tarry.clients.testing import Clock
+
+
+async def ids_of(topic: Any, n: int = 100) -> list[str]:
+    return [job.id for job in await topic.pop_many(n)]
+
+
+async def add(topic: Any, clock: Clock, words: str) -> None:
+    """Jobs in turn, such as ``a1 b1 -1``: the letter is the key, ``-`` none."""
+    for id in words.split():
+        await topic.add(id, id=id, key=None if id[0] == "-" else id[0])
+        clock.advance("1ms")
+
+
+async def test_no_more_jobs_of_a_key_are_reserved_than_its_limit(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    settings = await topic.configure(key_concurrency=1)
+    assert (settings.key_concurrency, settings.key_rate, settings.fair) == (1, None, False)
+    await add(topic, clock, "a1 a2 a3 b1 -1 -2")
+    jobs = await topic.pop_many(100)
+    assert [job.id for job in jobs] == ["a1", "b1", "-1", "-2"]
+    assert [job.key for job in jobs] == ["a", "b", None, None]
+    assert await ids_of(topic) == []
+    await topic.finish(jobs[0])
+    [second] = await topic.pop_many(100)
+    assert second.id == "a2"
+    await topic.release(second, delay=60)
+    assert await ids_of(topic) == ["a3"]
+    stats = await topic.stats()
+    assert (stats.ready, stats.delayed, stats.reserved, stats.finished) == (0, 1, 4, 1)
+    assert (await topic.check()).ok
+
+
+async def test_a_key_goes_on_where_its_place_is_free_however_that_came(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(key_concurrency=1)
+    await add(topic, clock, "a1 a2 a3 a4 a5")
+    await topic.pop(ttr=5)
+    clock.advance(6)
+    assert (await topic.pop()).id == "a2", "the first one timed out, and is due later than the second"
+    await topic.delete("a2")
+    third = await topic.pop()
+    assert third.id == "a3"
+    await topic.bury(third)
+    await topic.reschedule("a4", delay=60)
+    assert (await topic.pop()).id == "a5"
+    await topic.configure(key_concurrency=None)
+    assert await ids_of(topic) == ["a1"]
+    assert (await topic.check()).ok
+
+
+async def test_keys_take_turns_and_one_that_comes_is_soon_served(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(fair=True)
+    await topic.add_many(range(1000), key="flood")
+    await add(topic, clock, "a1 a2 -1 -2")
+    assert [job.key for job in await topic.pop_many(5)] == ["flood", "a", None, "flood", "a"]
+    await add(topic, clock, "b1")
+    assert "b1" in await ids_of(topic, 3)
+    assert [job.body for job in await topic.pop_many(3)] == [3, 4, 5]
+
+
+async def test_of_a_key_no_more_jobs_begin_than_its_rate(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    assert str((await topic.configure(key_rate="5/s")).key_rate) == "5/1s"
+    await add(topic, clock, "a1 a2 a3 b1")
+    assert await ids_of(topic) == ["a1", "b1"]
+    clock.advance("199ms")
+    assert await ids_of(topic) == []
+    clock.advance("1ms")
+    assert await ids_of(topic) == ["a2"]
+    before = clock.now
+    assert (await topic.pop(wait=5)).id == "a3"
+    assert 0.15 < (clock.now - before).total_seconds() <= 0.21
+
+
+async def test_one_key_is_paused(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await add(topic, clock, "a1 b1 a2 b2")
+    await topic.pause(30, key="a")
+    assert await ids_of(topic) == ["b1", "b2"]
+    clock.advance(30)
+    assert await ids_of(topic, 1) == ["a1"]
+    await topic.pause(60, key="a")
+    await topic.resume(key="a")
+    assert await ids_of(topic) == ["a2"]
+
+
+async def test_of_a_key_the_highest_priority_comes_first(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    for id, priority in [("a0", 0), ("a3", 3), ("a1", 1), ("b0", 0)]:
+        await topic.add(id, id=id, key=id[0], priority=priority)
+        clock.advance("1ms")
+    await topic.add("later", id="later", key="a", priority=3, delay=60)
+    assert await ids_of(topic) == ["a3", "a1", "a0", "b0"]
+
+
+async def test_an_update_changes_the_key_of_the_next_run(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(key_concurrency=1)
+    await add(topic, clock, "a1 a2 b1")
+    assert await ids_of(topic) == ["a1", "b1"]
+    await topic.add("else", id="a2", key="c", if_exists="update")
+    assert await ids_of(topic) == ["a2"]
+    assert (await topic.get("a2")).key == "c"
+
+
+@pytest.mark.parametrize("key", ["k" * 201, "", "a\0b", 7])
+async def test_a_wrong_key_is_refused(adapter: Adapter, topic: Any, key: Any) -> None:
+    with pytest.raises(BadInput, match="key"):
+        await topic.add("tea", key=key)
+    assert await topic.list() is not None
+
+
+async def test_a_key_without_places_is_a_pause(adapter: Adapter, topic: Any) -> None:
+    with pytest.raises(BadInput, match=r"key_concurrency: 0|key_concurrency"):
+        await topic.configure(key_concurrency=0)
+    with pytest.raises(BadInput, match="key_rate"):
+        await topic.configure(key_rate="many")
