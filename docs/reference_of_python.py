@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import interface_of_python as python
+import tarry
 from page_parts import markdown, paragraphs, signature
+from tarry.programs.service.metrics import PRODUCERS, TOTALS
 
 EXAMPLES = Path(__file__).resolve().parent / "reference" / "examples"
 CELL = re.compile(r"^# %% ([\w. -]+?)(?: (sh|python))?(?: \(not run: (.*)\))?\n", re.M)
@@ -233,7 +235,7 @@ def _section(one: Name) -> Iterator[str]:
     examples = [str(cell) for cell in cells(one.page).get(one.title, ())]
     if not isinstance(one.value, type):
         yield _block(_lines_of_value(one))
-        yield f"{paragraphs(_words_of_value(one))}\n"
+        yield f"{paragraphs(words_of_value(one))}\n"
         yield from examples
         return
     bases = ", ".join(python.bases_of(one.value))
@@ -284,7 +286,7 @@ def _members(one: Name) -> Iterator[str]:
 
 
 def _field(name: str, line: str, told: str) -> str:
-    kind = line.removeprefix("@: ").removesuffix(", read-only")
+    kind = line.removeprefix("@: ").removeprefix("@ = ").removesuffix(", read-only")
     return f"- `{name}` (`{kind}`)" + (f": {markdown(told)}" if told else "") + "\n"
 
 
@@ -312,7 +314,7 @@ def _plain(text: str | None) -> str:
 
 def words_of_fields(kind: type) -> dict[str, str]:
     """The words of properties, and those beside fields: a string below one, or ``#:`` above it, in the class or in its constructor."""
-    found: dict[str, str] = {}
+    found = {**TOTALS, **PRODUCERS} if kind is tarry.Stats else {}  # a metric and its field have the same words
     for one in reversed(python.ancestry_of(kind)):
         tree = python.tree_of(one.__module__)
         node = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == one.__name__), None)
@@ -351,7 +353,7 @@ def _words_beside(body: list[ast.stmt], lines: list[str]) -> Iterator[tuple[str,
     return found
 
 
-def _words_of_value(one: Name) -> str:
+def words_of_value(one: Name) -> str:
     """Of a function its docstring; of a constant or a type the string below it."""
     if isinstance(one.value, types.FunctionType):
         return inspect.getdoc(one.value) or ""

@@ -91,6 +91,12 @@ def test_each_attribute_is_listed(one: Name) -> None:
     assert {name for name, lines in own_members(one).items() if reference.is_data(lines)} <= listed
 
 
+def test_each_name_has_words() -> None:
+    words = {one.place: inspect.getdoc(one.value) for one in CLASSES}
+    words |= {one.place: reference.words_of_value(one) for one in reference.all_names() if one.place not in words}
+    assert [place for place, told in words.items() if not told] == []
+
+
 @pytest.mark.parametrize("page", [*reference.PAGES, "command-line"])
 def test_examples_run_in_the_order_in_which_they_are_written(page: str) -> None:
     written = [cell.text for cells in reference.cells(page).values() for cell in cells]

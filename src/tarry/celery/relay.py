@@ -69,6 +69,7 @@ class Relay:
         self.app = app
         self.waiting: WaitingTasks = waiting_tasks(app)
         self.published: int = 0
+        """How many messages it has published."""
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_early = False

@@ -29,6 +29,7 @@ LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
 LIST = Script("workers/list_reports", args=("cursor", "limit"), keys=WORKER_PARTS, read_only=True)
 ASK = Script("workers/ask", args=("worker", "mode"), keys=WORKER_PARTS)
 WorkerMode = Literal["work", "quiet", "stop"]
+"""The mode of a worker: it takes jobs; it only goes on with those that it has; it stops, as by SIGTERM."""
 MODES: tuple[WorkerMode, ...] = get_args(WorkerMode)
 REPORT_EVERY_S = 10.0
 MOST_REPORTED_JOBS = 10

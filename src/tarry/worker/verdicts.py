@@ -49,6 +49,7 @@ class Retry(Exception):
             refuse_others(Retry.__init__, self, OF_RETRY, (), words)
         super().__init__(reason)
         self.after_us: int | None = None if after is None else duration_us(after, "after")
+        """``after`` in microseconds; ``None``: as the policy says."""
 
 
 class Snooze(Exception):
@@ -57,6 +58,7 @@ class Snooze(Exception):
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
         self.delay_us: int = duration_us(delay, "Snooze")
+        """``delay`` in microseconds."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snooze, (timedelta(microseconds=self.delay_us), *self.args)
@@ -71,9 +73,11 @@ class Pause(Exception):
     def __init__(self, duration: Duration, reason: str = "", *, key: bool = False) -> None:
         super().__init__(reason)
         self.duration_us: int = duration_us(duration, "Pause", minimum=1)
+        """``duration`` in microseconds."""
         if key not in (True, False):
             raise BadInput(f"Pause: key: {key!r}; it is True: the key is the job's own.")
         self.key = key
+        """Whether only the job's key is paused."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Pause, (timedelta(microseconds=self.duration_us), *self.args), {"key": self.key}

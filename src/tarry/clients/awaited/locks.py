@@ -199,6 +199,7 @@ class AsyncLock:
         self._id = lock
         self._options = options
         self.kept_in = kept_in
+        """Which kind of lock it is, and of which namespace: a guarded queue tells its locks apart by it."""
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[AsyncGrant]] = WeakKeyDictionary()
         self.name: str = lock.name

@@ -80,10 +80,13 @@ class Stats:
     reserved: int
     dead: int
     next_due: datetime | None
+    """When the first delayed job is due."""
     oldest_ready: datetime | None
+    """When the ready job that waits for longest was due."""
     paused_until: datetime | None
     limited: LimitStatus | None
     watching: int
+    """Consumers that keep the watch: two at most."""
     added: int
     popped: int
     finished: int
@@ -142,8 +145,10 @@ class Histogram:
     start: datetime
     width: timedelta
     before: int
+    """Jobs that are due before the first bucket."""
     counts: tuple[int, ...]
     after: int
+    """Jobs that are due after the last bucket."""
 
 
 @dataclass(frozen=True, slots=True)
