@@ -113,7 +113,8 @@ def precedence_page() -> str:
     none = ", ".join(f"`{setting.name}`" for setting in SETTINGS if setting.takes_none)
     notes.append(f"- `None` is a value, no limit, for {none}. Elsewhere it means that none is given.\n")
     why = "[Decision 0086](../decisions/0086-who-decides.md) has the reasons.\n"
-    return "\n".join(["# Which setting counts\n", PRECEDENCE, table, "".join(notes), why])
+    example = str(reference.cells("precedence")["precedence"][0])
+    return "\n".join(["# Which setting counts\n", PRECEDENCE, table, "".join(notes), example, why])
 
 
 PAGES: dict[str, Callable[[], str]] = {
