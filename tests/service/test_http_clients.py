@@ -33,7 +33,7 @@ def test_a_lock_is_viewed_and_force_released(any_client: AnyClient, name: str) -
         with pytest.raises(tarry.LockLost):
             grant.release()
     assert not any_client.call(lock.force_release)
-    with pytest.raises(ServerUnfit, match="Over HTTP a lock is looked at"):
+    with pytest.raises(ServerUnfit, match="Over HTTP you can inspect"):
         any_client.call(lock.acquire, wait=0)
 
 

@@ -131,7 +131,7 @@ class Runner(ServerPool):
         return await run_flow(flow, perform_step or self.perform_step)
 
     def perform_if_possible(self, request: ScriptCall[T]) -> asyncio.Future[T]:
-        """Performs a request without waiting for its answer. Returns a future of that; its error need not be looked at."""
+        """Performs a request without waiting for its answer. Returns a future of that; its exception may be ignored."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(ignore_error)

@@ -181,7 +181,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     ) -> Job[T] | None:
         """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
-        ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
+        ``wait=None`` waits forever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
         comes back after its TTR; a last attempt then does not count.
         """
         if others or words:
@@ -205,7 +205,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Finishes the job: its work is done, and it is removed. Raises ``StaleReceipt`` when the reservation is over.
 
         ``result`` is kept with the job if the topic has ``keep_finished``: JSON of up to 64 KB. A result that is larger or cannot be
-        encoded is not kept, and the job is finished all the same.
+        encoded is not kept, but the job is still finished.
         """
         results = None if result is None else [job_verbs.settle.encode_result(result)]
         self._settle(job_verbs.settle.FINISH, [job], results=results)
@@ -264,7 +264,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     @hide_others
     def bury_many(self, jobs: Sequence[HasReceipt], *others: Never, reason: str = "") -> None:
-        """Buries many."""
+        """Sets many jobs aside as dead, with one reason. ``kick_many`` brings them back."""
         if others:
             refuse_others(Topic.bury_many, self, {}, others)
         self._settle(job_verbs.settle.BURY, jobs, reason=reason)
@@ -338,7 +338,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run_view(self.verbs.get(ids, True))
 
     def result(self, id: str, *, wait: Duration | None = 0, type: Any = Any) -> Any:
-        """Returns the result of a finished job, as ``type``; waits for it, ``None`` for ever. The topic or the task needs ``keep_finished``.
+        """Returns the result of a finished job, as ``type``; waits for it, ``None`` forever. The topic or the task needs ``keep_finished``.
 
         Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
         """
@@ -388,7 +388,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     ) -> DeadGroups:
         """Groups dead jobs by what went wrong: the task, the error without numbers, ids, quoted text and addresses, the place.
 
-        It reads the next ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does. Give the
+
+        One call reads the next ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does. Give the
         result's ``cursor`` for the next ones and add up the results; ``scanned`` of ``dead`` is the progress. ``list("dead", group=…)``
         has the jobs of a group, ``kick_many`` and ``delete_many`` take their ids.
         """
@@ -468,7 +469,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
         For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
         ``max_lateness`` (a job that would be handed out later is dead, ``too late``); ``keep_dead``: how long dead jobs stay, ``None``
-        for ever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
+        forever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
         a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
         most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
 

@@ -12,7 +12,7 @@ if not counts or counts[1] == 0 then
   redis.call('ZREM', observers, holder)
   return counts and 0 or -1
 end
-redis.call('HDEL', holders, '')  -- the first write is a removal: works with a full memory too
+redis.call('HDEL', holders, '')  -- a removal first (clock.lua)
 write_record(holder, server_id(), 0, 0, now, topics)
 local begins = is_busy == '1' and redis.call('EXISTS', busy) == 0
 if is_busy == '1' then redis.call('ZADD', busy, text(now), holder) else redis.call('ZREM', busy, holder) end

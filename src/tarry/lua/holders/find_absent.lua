@@ -11,7 +11,7 @@ local names = redis.call('ZRANGE', busy, 0, MOST - 1)
 local waits = #names > 0 and others_look(observer)
 if waits then return {stays_by() and waits or 0} end
 local counts = #names > 0 and subscribers_of(names)
-redis.call('ZREM', observers, observer)  -- the first write is a removal: works with a full memory too
+redis.call('ZREM', observers, observer)  -- a removal first (clock.lua)
 if not counts then return {0} end
 
 local missed, seen, server, any_missing = {}, {}, server_id(), false

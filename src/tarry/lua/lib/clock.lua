@@ -1,5 +1,7 @@
 -- The clock: the server's, in microseconds. A test may pass its own time on a test server, which has the command below (ECHO
 -- under another name); on any other server the command is unknown, and the time is refused.
+-- The first write of many scripts is a removal, of nothing if need be: the server lets a script that begins so write with a full
+-- memory, too. They say `a removal first` there.
 
 local function text(us) return string.format('%.0f', us) end  -- `..` would round numbers of 15 digits and more
 

@@ -52,7 +52,7 @@ end
 
 -- Notes in `meta` when the next schedule is due: so pop need not read the schedules, and waiting consumers wait for it too.
 local function note_next_schedule()
-  redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
+  redis.call('HDEL', meta, '')  -- a removal first (clock.lua)
   local head = redis.call('ZRANGE', schedules, 0, 0, 'WITHSCORES')[2]
   if head then
     redis.call('HSET', meta, 'fires', head, 'ruled', 1)

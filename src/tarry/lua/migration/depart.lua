@@ -47,7 +47,7 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
   if redis.call('HLEN', leaving) == 0 then return {''} end
 end
 if not departure or departure == overtaken then
-  redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too
+  redis.call('HDEL', leaving, '')  -- a removal first (clock.lua)
   departure = new_departure(nonce, tonumber(above))
   redis.call('HSET', leaving, '', departure)
 end

@@ -17,7 +17,7 @@ if redis.call('HLEN', moving) == 0 then
       table.insert(answers[3], id)
     else
       local next = redis.call('ZSCORE', schedules, id) or ''
-      redis.call('ZREM', schedules, id)  -- first a removal: works with a full memory too
+      redis.call('ZREM', schedules, id)  -- a removal first (clock.lua)
       departure = departure or new_departure(nonce, 0)
       local kept = {departure, next, redis.call('HGET', declared, id) or '', stored}
       redis.call('HSET', moving, id, table.concat(kept, '\n'))

@@ -59,7 +59,7 @@ for i = FIRST, #ARGV, STRIDE do
   if plan_of[i] then ids[#ids + 1] = ARGV[i] end
 end
 if #ids > 0 then
-  redis.call('ZREM', schedules, unpack(ids))  -- the first write is a removal: works with a full memory too
+  redis.call('ZREM', schedules, unpack(ids))  -- a removal first (clock.lua)
 end
 local scores, moved, written, held = {}, {}, {}, 0
 for i = FIRST, #ARGV, STRIDE do

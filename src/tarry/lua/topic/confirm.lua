@@ -9,7 +9,7 @@ local clock = unpack(ARGV)
 
 local FIRST, STRIDE = 2, 2
 local answers = {}
-redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+redis.call('HDEL', meta, '')  -- a removal first (clock.lua)
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt = unpack(ARGV, i, i + 1)
   local run, ends = redis.call('HGET', runs, id), redis.call('ZSCORE', reserved, id)

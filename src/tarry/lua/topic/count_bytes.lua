@@ -8,7 +8,7 @@ local clock, begins, limit = unpack(ARGV)
 
 local most_bytes, since = string.match(redis.call('HGET', meta, 'bounds') or '', '^%d+ (%d+) (%d+)$')
 if not most_bytes or most_bytes == '0' or now < tonumber(since) and tonumber(since) <= now + LEASE then return false end
-redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+redis.call('HDEL', meta, '')  -- a removal first (clock.lua)
 if counts_bytes() and begins == '1' then weighed.sum = nil end
 local known = counts_bytes() and weighed.total
 local is_all = weigh_more(tonumber(limit))

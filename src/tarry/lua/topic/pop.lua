@@ -35,7 +35,7 @@ if rules[11] then
   read_weight(rules[11])
   scales = {note_in = note_in, note_out = note_out, keep = keep_bytes}
 end
-if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write is a removal: works with a full memory too
+if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- a removal first (clock.lua)
 
 local returned = 0  -- jobs whose reservation was over
 local next_end = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)

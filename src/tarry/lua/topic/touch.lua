@@ -32,7 +32,7 @@ for k, id in ipairs(ids) do
   answers[k] = fault or 1
 end
 if renewed then
-  redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+  redis.call('HDEL', meta, '')  -- a removal first (clock.lua)
   redis.call('ZADD', reserved, unpack(scores))
   local missed = redis.call('HGET', meta, 'missed')
   if missed then

@@ -18,7 +18,7 @@ if #ids > 0 then
   end
 end
 if #renewed > 0 then
-  redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+  redis.call('HDEL', meta, '')  -- a removal first (clock.lua)
   for i, id in ipairs(renewed) do redis.call('ZADD', reserved, text(now + tonumber(ttr) + i - 1), id) end
 end
 return {step[1], #renewed}

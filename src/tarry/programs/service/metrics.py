@@ -123,7 +123,7 @@ class Metrics:
         self._restarts.labels(work).inc()
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Counts a request."""
+        """Adds a request to the counters and times of its route."""
         place = (route, status)
         if place not in self._observers:
             self._observers[place] = self._requests.labels(route, str(status))

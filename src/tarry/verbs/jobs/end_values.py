@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class End(Generic[T]):
-    """One end of a job. ``id`` names it for ever: its moment, the job's id and the receipt of the run. Give it as ``since=`` to go on behind it."""
+    """One end of a job. ``id`` names it forever: its moment, the job's id and the receipt of the run. Give it as ``since=`` to go on behind it."""
 
     id: str
     state: EndState

@@ -35,7 +35,7 @@ LONGEST_HEADERS = 8192
 
 _HEAD, _FLAGS_AT = 8, 7
 _MOMENT_BITS, _USED_MOMENT_BITS, _LAST_TOP = 56, 52, 15
-"""A moment that needs more is beyond 2112: nobody wrote it."""
+"""A moment that needs more is beyond 2112, so the record is damaged."""
 _WORD, _B, _H, _I = Struct("<Q"), Struct("<B"), Struct("<H"), Struct("<I")
 _PRIORITY_SHIFT, MOST_PRIORITY = 1, 3
 """The priority is two bits of the flags."""

@@ -80,7 +80,7 @@ def resume(keys: TopicKeys, key: str | None = None) -> ScriptCall[None]:
 
 class SettingsChange(Struct, frozen=True):
     """The settings of one call of ``configure``, as they were given. ``None`` removes a limit; for the first three it means the
-    default TTR, no limit of attempts, dead jobs for ever; for ``keep_finished`` that finished jobs are not kept."""
+    default TTR, no limit of attempts, dead jobs forever; for ``keep_finished`` that finished jobs are not kept."""
 
     ttr: Duration | UnsetType | None = UNSET
     max_attempts: int | UnsetType | None = UNSET

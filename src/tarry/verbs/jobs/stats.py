@@ -193,7 +193,7 @@ class MinuteCounts:
 class TopicSettings:
     """The settings of a topic: those of its jobs, and the limits for all of them together.
 
-    ``max_attempts=None``: no limit; ``keep_dead=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
+    ``max_attempts=None``: no limit; ``keep_dead=None``: dead jobs stay forever. ``rate``, ``burst`` (how many may go at once
     after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` if there
     is no such limit.
     """

@@ -20,9 +20,9 @@ from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.schemas import base64_text
 
 NOT_SUPPORTED: dict[str, str] = {
-    "keep_moving": "A service moves the queues that it was started with: tarry serve --delayed-queue NAME. Whoever waits in take or "
-    "poll over HTTP has them moved while it waits.",
-    "lock.acquire": "Over HTTP a lock is looked at and taken away, not had: whoever has one must renew it, and nobody would "
+    "keep_moving": "A service moves the queues that it was started with: tarry serve --delayed-queue NAME. A take or poll "
+    "over HTTP that waits has them moved meanwhile.",
+    "lock.acquire": "Over HTTP you can inspect and force-release a lock, not acquire it: a holder must renew it, and nobody would "
     "see this process die. Use tarry.Client at the server, or a topic, whose jobs come back by themselves.",
     "map_cache": "Over HTTP a map is looked at: stats(), size(), its entries one after the other, get_with_ttl_only(), "
     "remaining_ttl(). What changes it, as get() does an idle time, is the applications' own: use tarry.Client at the server.",
