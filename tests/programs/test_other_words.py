@@ -144,10 +144,9 @@ async def perform(call: Any) -> None:
             (partial(getattr(topic, verb), *given, **words), TypeError, word)
             for topic in (orders, awaited_orders, far_orders)
             for verb, given, words, word in [
-                ("add", (7,), {"key": "customer-7"}, "a topic for each key"),
+                ("add", (7,), {"group_id": "customer-7"}, "key="),
                 ("add", (7,), {"depends_on": "6"}, "adds the next job"),
                 ("configure", (), {"max_retries": 3}, "max_attempts="),
-                ("configure", (), {"key_concurrency": 1}, "a topic for each key"),
                 ("configure", (), {"timeout": 3}, "ttr="),
             ]
         ],

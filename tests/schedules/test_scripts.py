@@ -8,7 +8,7 @@ import pytest
 
 from scripts.bound_scripts import names_in, scripts_of
 from tarry.clients.testing import Clock, TestClient
-from tarry.values.keys import FIRING_PARTS, SCHEDULE_PARTS, keys_of_parts
+from tarry.values.keys import FIRING_PARTS, KEY_PARTS, SCHEDULE_PARTS, keys_of_parts
 from tarry.verbs.schedules import definitions
 from tarry.verbs.schedules import fire as occurrences
 
@@ -23,7 +23,7 @@ def test_every_script_has_a_verb() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
-    parts = FIRING_PARTS if name == "schedules/fire" else SCHEDULE_PARTS
+    parts = (*FIRING_PARTS, *KEY_PARTS) if name == "schedules/fire" else SCHEDULE_PARTS
     assert f"local {', '.join(parts)} = unpack(KEYS)" in text
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):

@@ -307,7 +307,7 @@ def test_bodies_and_requests_have_size_limits(api: Api) -> None:
     [
         ("/v1/topics/orders/many/pop", {"n": 2}, "n", "wait, ttr, holder, limit"),
         ("/v1/pop", {"topics": ["orders"], "n": 2}, "n", "wait, ttr, holder, limit, topics"),
-        ("/v1/topics/orders/pause", {"for": "1m"}, "for", "duration"),
+        ("/v1/topics/orders/pause", {"for": "1m"}, "for", "duration, key"),
         (f"{JOBS}/7/release", {"receipt": 1, "count": False}, "count", "receipt, delay, counted, reason"),
         (f"{MANY}/finish", {"jobs": [{"receipt": 1, "job": "7"}]}, "job", "receipt, id, result, no_result"),
         (
