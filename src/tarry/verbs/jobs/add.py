@@ -17,7 +17,7 @@ from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, JobState
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, ERROR_MARK, NEW_MARK, EncodedOptions, NewJob
-from tarry.verbs.jobs.topic_context import NO_LEASE, NOTHING_KNOWN, TopicContext
+from tarry.verbs.jobs.topic_context import NOTHING_KNOWN, TopicContext
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
 PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
 """With these a job is added only if its id is new, and nothing that exists is changed."""
-EACH, ALL, FULL, MOVED = b"each", b"all", b"full", b"moved"
+ALL, FULL, MOVED = b"all", b"full", b"moved"
 
 
 def add_job(
@@ -50,27 +50,26 @@ def add_job(
     items = (key, mark + options.due_time, head + raw)
 
     leases, keys = context.leases, context.keys
-    lease, ends = leases.known[keys.due] if keys.due in leases.known else NOTHING_KNOWN  # noqa: SIM401  # get is a call
-    if leases.seconds() >= ends:
-        lease = NO_LEASE
-    script = ADD_ONCE if options.is_once else ADD
-    is_plain = mark in PLAIN_MARKS and not options.contents.priority and options.contents.key is None
-    large, alone = scripts_for(keys, script, is_plain, options.is_later)
-    small = None if alone is None or lease == NO_LEASE else (*alone, lease)
-    return ScriptCall(
-        script, large, (EACH, lease, FIRST_TIME), partial(_decode, context, keys, key), items, 1, small=small
+    script, large, alone = scripts_for(
+        keys, options.is_once, mark in PLAIN_MARKS and options.is_plain, options.is_later
     )
+    lease, ends, args = leases.known[keys.due]
+    if leases.seconds() >= ends:
+        args, alone = NOTHING_KNOWN[2], None
+    small = None if alone is None else (*alone, lease)
+    return ScriptCall(script, large, args, partial(_decode, context, keys, key), items, 1, small=small)
 
 
 @lru_cache(4096)
 def scripts_for(
-    keys: TopicKeys, script: Script, is_plain: bool, is_later: bool
-) -> tuple[tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
-    """The keys of ``script``, and the small script with its keys that adds such a job when it is alone, with a lease. ``is_plain``: it is
-    new, without a priority. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
+    keys: TopicKeys, is_once: bool, is_plain: bool, is_later: bool
+) -> tuple[Script, tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
+    """The large script with its keys, and the small one with its keys that adds such a job when it is alone, with a lease. ``is_plain``:
+    it is new, and its options are. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
     answer 0 choose the large one afterwards."""
     small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
-    return script.keys_for(keys), None if small is None else (small, small.keys_for(keys))
+    large = ADD_ONCE if is_once else ADD
+    return large, large.keys_for(keys), None if small is None else (small, small.keys_for(keys))
 
 
 LEARNING.append(scripts_for.cache_clear)
@@ -89,13 +88,11 @@ def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply
 def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: EncodedOptions | None) -> None:
     """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
     lease = context.leases.of(context.keys)
-    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS
-    if options is None or options.contents.priority or options.contents.key is not None:
-        is_plain = False
+    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.is_plain
     is_later = options is not None and options.is_later
-    call.keys, alone = scripts_for(context.keys, call.script, is_plain, is_later)
-    call.small = None if alone is None or lease == NO_LEASE else (*alone, lease)
-    call.args = EACH, lease, FIRST_TIME
+    _, call.keys, alone = scripts_for(context.keys, call.script is ADD_ONCE, is_plain, is_later)
+    call.small = None if alone is None or lease is NOTHING_KNOWN else (*alone, lease[0])
+    call.args = lease[2]
     call.decode = partial(_decode, context, context.keys, call.items[0])
 
 
@@ -168,7 +165,7 @@ def check_atomic(scripts: int, *, atomic: bool) -> None:
 
 def _add_call(context: TopicContext[T], script: Script, items: list[bytes], *, moves: bool) -> ScriptCall[list[Added]]:
     ids, keys, leases = items[:: ADD.stride], context.keys, context.leases
-    lease = MOVED if moves else leases.of(keys)
+    lease = MOVED if moves else leases.of(keys)[0]
 
     def decode(reply: Reply) -> list[Added]:
         if reply == b"FULL":

@@ -112,6 +112,8 @@ class EncodedOptions(NamedTuple):
     """A finished job that is kept counts as one that exists: ``ADD_ONCE`` adds it."""
     needs_id: str = ""
     """Why a job without an id is refused; empty: it is not."""
+    is_plain: bool = True
+    """Without a priority and a key: a small script can add such a job."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is NO_NONCE:
@@ -210,7 +212,8 @@ def _encode(options: JobOptions) -> EncodedOptions:
         key=contents.key,
     )
     is_later = due_time.isdigit() and int(due_time) > HORIZON_US
-    encoded = EncodedOptions(mark, due_time, is_later, contents, json_head)
+    is_plain = not contents.priority and contents.key is None
+    encoded = EncodedOptions(mark, due_time, is_later, contents, json_head, is_plain=is_plain)
     if if_exists == "once":
         why = 'if_exists: "once" finds a job by its id, and this one has none; give id=.'
         encoded = encoded._replace(is_once=True, needs_id=why)
