@@ -50,6 +50,33 @@ def test_a_task_call_keeps_its_arguments(valkey_url: str, namespace: str) -> Non
     assert add_up([4, 5]) == 9, "the function itself"
 
 
+def test_a_task_makes_the_key_of_each_job_of_its_arguments(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task(key=lambda user, loud=False: f"user-{user.id}")
+    def remind(user: User, loud: bool = False) -> None: ...
+
+    @tasks.every("1h", topic="hourly", args={"n": 7})
+    @tasks.task(topic="hourly", key=lambda n: f"n{n}")
+    def count(n: int) -> None: ...
+
+    @tasks.task(key=lambda n: n)
+    def wrong(n: int) -> None: ...
+
+    worker = made(valkey_url, namespace, tasks)
+    topic = worker.client.topic("shop")
+    remind.add(User(7), loud=True)
+    remind.add(user=User(8))
+    remind.options(key="own").add(User(9))
+    topic.add_many([remind.new_job(User(10))])
+    assert [job.key for job in topic.list()] == ["user-7", "user-8", "own", "user-10"]
+    assert [one.options.key for one in tasks.registered.schedules()] == ["n7"]
+    with pytest.raises(tarry.BadInput, match="task wrong: what its key= has made, key: 7"):
+        wrong.add(7)
+    with pytest.raises(tarry.BadInput, match="key: 'a'; of a task it is a function"):
+        tasks.task(key="a")(count)  # type: ignore[call-overload]
+
+
 def test_tasks_can_be_added_from_an_event_loop(valkey_url: str, namespace: str) -> None:
     tasks, seen = tarry.Registry(), list[int]()
     over = asyncio.Event()

@@ -44,7 +44,7 @@ from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
 from tarry.worker.targets import Middleware, Target, chain, make_call
 from tarry.worker.task_schedules import ScheduleDecorators, TaskSchedule
-from tarry.worker.tasks import RunOptions, Task, TaskDecorator
+from tarry.worker.tasks import KeyOf, RunOptions, Task, TaskDecorator
 from tarry.worker.verdicts import PolicyLike
 
 if TYPE_CHECKING:
@@ -393,6 +393,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
+        key: KeyOf | None = None,
     ) -> TaskDecorator: ...
     @hide_others
     def task(
@@ -409,6 +410,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         max_attempts: int | UnsetType | None = UNSET,
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
+        key: KeyOf | None = None,
         **words: Never,
     ) -> Any:
         """The decorated function becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
@@ -416,7 +418,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``, without it the topic of the
         worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when they are added, and when the job comes.
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
-        largest holds for all. ``timeout`` and the rest are those of ``on``.
+        largest holds for all. ``key`` makes the key of each job of its arguments: ``key=lambda order: order.customer``. ``timeout`` and the
+        rest are those of ``on``.
         """
         if others or words:
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
@@ -438,7 +441,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             check_run(run, name_of(function), awaited)
             usual = _usual_slots(awaited, run)
             made: Task[..., Any, Any] = Task(
-                self.registered, function, topic, name, options, slots or usual, takes_ahead=slots is None
+                self.registered, function, topic, name, options, slots or usual, takes_ahead=slots is None, key=key
             )
             if any(
                 task.name == made.name and task.inner.known_topic == topic_name for task in self.registered.root.tasks()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Never
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import server_verbs
@@ -139,7 +139,10 @@ class ScheduleDecorators:
             if topic is not None and topic != task.inner.known_topic:
                 place = f"in {task.inner.known_topic!r}" if task.inner.known_topic else "in the topic of its worker"
                 raise BadInput(f"topic: the task {task.name} is {place}; give topic= to @task.")
-            schedule = TaskSchedule(task, id or task.name, timing, task.inner.checked_body(args or {}), options)
+            body, of_job = task.inner.checked_body(args or {}), options
+            if of_job.key is None:
+                of_job = structs.replace(options, key=task.inner.key(**(args or {})))
+            schedule = TaskSchedule(task, id or task.name, timing, body, of_job)
             id_of(schedule.id)
             recurrences.make_recurrence(timing.every, timing.cron, timing.tz)
             self._add_schedule(schedule)

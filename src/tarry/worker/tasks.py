@@ -42,7 +42,7 @@ from tarry.values.other_words import (
 from tarry.verbs.codecs import has_nan, problem_of_json
 from tarry.verbs.jobs.durability import confirmation_for
 from tarry.verbs.jobs.job_values import BaseJob, JobInfo, State
-from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, max_attempts_of
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS, Durability, IfExists, JobOptions, NewJob, key_of, max_attempts_of
 from tarry.verbs.jobs.records import handlers_keep_finished_arg
 from tarry.worker import handlers
 from tarry.worker.process_functions import ProcessFunction, Run, name_function
@@ -67,6 +67,10 @@ class Envelope(msgspec.Struct):
 
     task: Annotated[str, msgspec.Meta(max_length=names.LONGEST)]
     args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+KeyOf = Callable[..., "str | None"]
+"""Makes the key of a job of the arguments of its call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +152,10 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         slots: int,
         *,
         takes_ahead: bool,
+        key: KeyOf | None = None,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
-        inner = TaskFunction(registry, function, topic, self.name, options, slots, takes_ahead=takes_ahead)
+        inner = TaskFunction(registry, function, topic, self.name, options, slots, takes_ahead=takes_ahead, key=key)
         update_wrapper(self, function)
         self.inner: TaskFunction = function.inner if isinstance(function, Task) else inner
 
@@ -270,7 +275,8 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.inner.body(*args, **kwargs), headers=self.inner.registry.stamped_headers(None))
+        body, headers = self.inner.body(*args, **kwargs), self.inner.registry.stamped_headers(None)
+        return NewJob(body, headers=headers, key=self.inner.key(*args, **kwargs))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature and its annotations."""
@@ -290,7 +296,12 @@ class TaskFunction:
         slots: int,
         *,
         takes_ahead: bool,
+        key: KeyOf | None = None,
     ) -> None:
+        if key is not None and not callable(key):
+            raise BadInput(
+                f"key: {key!r}; of a task it is a function of its arguments, such as key=lambda order: order.customer."
+            )
         if name == "<lambda>":
             raise BadInput("task: a lambda has no name, and its jobs need one; give name=, or write a def.")
         names.check_name(name, "task")
@@ -301,6 +312,7 @@ class TaskFunction:
         self.registry = registry
         self.function = function
         self._run_options = options
+        self._key_of = key
         self._signature = handlers.signature_of(function)
         self._arguments = _decoder(self.name, self._signature)
         self._of_any_type = tuple(
@@ -359,6 +371,16 @@ class TaskFunction:
             if not has_nan(bound.arguments):  # else the topic's codec says so
                 raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return {"task": self.name, "args": bound.arguments}
+
+    def key(self, *args: Any, **kwargs: Any) -> str | None:
+        """The key of the call: what the task's ``key=`` makes of its arguments. Raises ``BadInput`` if it is none."""
+        if self._key_of is None:
+            return None
+        made = self._key_of(*args, **kwargs)
+        try:
+            return key_of(made)
+        except BadInput as fault:
+            raise BadInput(f"task {self.name}: what its key= has made, {fault}") from fault
 
     def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """The call of a schedule as a body. Raises ``BadInput``."""
@@ -430,19 +452,26 @@ class TaskOptions(Generic[P, R], metaclass=HidesOtherWords):
         """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.inner.body(*args, **kwargs)
         topic = self._task.inner.open_topic()
-        return task_job(TaskJob[R], topic, topic.add(body, **self._job_options()), self._task.inner.result_type)
+        return task_job(
+            TaskJob[R], topic, topic.add(body, **self._job_options(*args, **kwargs)), self._task.inner.result_type
+        )
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> AsyncTaskJob[R]:
         """Adds the job from an event loop. Raises the errors of ``topic.add``."""
         body = self._task.inner.body(*args, **kwargs)
         topic = self._task.inner.open_async_topic()
         return task_job(
-            AsyncTaskJob[R], topic, await topic.add(body, **self._job_options()), self._task.inner.result_type
+            AsyncTaskJob[R],
+            topic,
+            await topic.add(body, **self._job_options(*args, **kwargs)),
+            self._task.inner.result_type,
         )
 
-    def _job_options(self) -> dict[str, Any]:
-        headers = self._task.inner.registry.stamped_headers(self._options.headers)
-        return {**structs.asdict(self._options), "headers": headers, "id": self._id}
+    def _job_options(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        given, inner = structs.asdict(self._options), self._task.inner
+        headers = inner.registry.stamped_headers(self._options.headers)
+        key = inner.key(*args, **kwargs) if given["key"] is None else given["key"]
+        return {**given, "headers": headers, "key": key, "id": self._id}
 
 
 def parse_envelope(job: BaseJob[Any] | JobInfo[Any]) -> Envelope:
