@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
@@ -213,9 +213,7 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
         if ours is None and arg is not None
     }
     if parts > 1 and (of_keys := [name for name in OF_KEYS if name.encode() in found]):
-        raise BadInput(
-            f"{of_keys[0]}: the target has {parts} partitions, and a topic with keys has one. Migrate into a topic without partitions."
-        )
+        refuse_keys(of_keys[0], parts)
     for name in ("burst", "concurrency"):
         if (number := found.get(name.encode())) is not None:
             _count(int(number), name, parts)
@@ -223,6 +221,14 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
         count, span = map(int, rate.split())
         _rate((count, timedelta(microseconds=span)), parts)
     return found
+
+
+def refuse_keys(what: str, parts: int) -> NoReturn:
+    """Raises ``BadInput``: the target of a move has partitions, and the source has keys."""
+    raise BadInput(
+        f"{what}: the target has {parts} partitions, and a topic with keys has one: the jobs of a key are counted where all of them are. "
+        "Migrate into a topic without partitions."
+    )
 
 
 def apply_settings(keys: TopicKeys, values: Mapping[bytes, bytes], share: Share) -> ScriptCall[None]:

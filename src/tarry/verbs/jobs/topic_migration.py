@@ -217,6 +217,10 @@ def _copy_settings(
     source: Sequence[PartitionVerbs[Any]], target: Sequence[PartitionVerbs[Any]], *, dry_run: bool
 ) -> Generator[tuple[int, Request], Any, tuple[str, ...]]:
     """Sets the source's options in the target, where it has none. Raises ``BadInput`` before anything moves."""
+    if len(target) > 1:
+        keys_used: Command[bool] = Command((b"HEXISTS", source[0].keys.meta, b"keys"), bool)
+        if (yield HERE, keys_used):
+            settings.refuse_keys("key", len(target))
     ours: list[bytes | None] = yield HERE, settings.read_settings(source[0].keys, source[0].share)
     theirs: list[bytes | None] = yield THERE, settings.read_settings(target[0].keys, target[0].share)
     rules = settings.missing_settings(theirs, ours, len(target))

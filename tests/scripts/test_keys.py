@@ -1,0 +1,71 @@
+"""Topics with keys beyond what one client sees: partitions, moves, calls without the keys of such jobs, and how many keys a pop looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarry import BadInput, NewJob
+from tarry.clients.testing import Clock, TestClient
+
+REFUSED = "has [23] partitions, and a topic with keys has one"
+
+
+@pytest.fixture
+def client(valkey_url: str, namespace: str, clock: Clock) -> Any:
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        yield client
+
+
+def test_a_topic_with_partitions_has_no_keys(client: TestClient) -> None:
+    topic = client.topic("t", partitions=3)
+    for act in (
+        lambda: topic.add("tea", key="k"),
+        lambda: topic.add_many(["tea"], key="k"),
+        lambda: topic.add_many([NewJob("tea", key="k")]),
+        lambda: topic.configure(key_concurrency=1),
+        lambda: topic.configure(fair=True),
+        lambda: topic.pause(5, key="k"),
+        lambda: topic.resume(key="k"),
+    ):
+        with pytest.raises(BadInput, match=REFUSED):
+            act()
+    assert not list(topic.list())
+    assert topic.configure(fair=False, key_rate=None).fair is False
+
+
+def test_jobs_with_keys_move_with_their_limits_and_not_into_partitions(client: TestClient) -> None:
+    topic = client.topic("t")
+    topic.configure(key_concurrency=1, fair=True)
+    topic.add_many(range(3), key="k")
+    topic.add("other", key="l")
+    with pytest.raises(BadInput, match=REFUSED):
+        client.migrate(topic, client.topic("many", partitions=2))
+    held = topic.pop()
+    assert held is not None
+    other = client.topic("other")
+    assert client.migrate(topic, other).moved == 3
+    assert sorted(str(job.key) for job in other.pop_many(10)) == ["k", "l"]
+    assert other.configure().key_concurrency == 1
+    assert topic.check().ok
+    assert other.check().ok
+
+
+def test_a_client_learns_that_a_topic_has_keys(valkey_url: str, client: TestClient, clock: Clock) -> None:
+    """One that knew the topic without keys sends each call once more, and loses nothing."""
+    topic = client.topic("late")
+    topic.add("plain", id="1")
+    plain = topic.pop()
+    assert plain is not None
+    topic.add("tea", id="2", key="k")
+    with TestClient(valkey_url, clock, namespace=client.namespace) as another:
+        same = another.topic("late")
+        assert same.add("again", id="2", if_exists="replace").is_new
+        assert same.add("new", id="3", key="k", if_exists="keep").is_new
+        jobs = same.pop_many(5)
+        assert sorted(job.id for job in jobs) == ["2", "3"]
+        same.finish_many(jobs)
+    topic.finish(plain)
+    assert topic.check().ok
+    assert topic.stats().finished == 3
