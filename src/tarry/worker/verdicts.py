@@ -288,8 +288,8 @@ def decide(
     if isinstance(fault, StepNotKept) and fault.id == job.id:
         return Verdict(None, True, _one_line(fault), text_of(fault))
     if isinstance(fault, Pause):
-        span = "pause_us" if pauses_topic(job, fault) else "pause_key_us"
-        return Verdict(0, False, _one_line(fault), **{span: fault.duration_us})
+        us, is_topics = fault.duration_us, pauses_topic(job, fault)
+        return Verdict(0, False, _one_line(fault), pause_us=us * is_topics, pause_key_us=us * (not is_topics))
     if isinstance(max_attempts, int) and job.attempt >= max_attempts:
         return Verdict(None, True, EXHAUSTED, f"{_one_line(fault)}\n{text_of(fault)}")
     if isinstance(fault, Retry) and fault.after_us is not None:
