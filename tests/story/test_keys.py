@@ -35,6 +35,11 @@ async def test_no_more_jobs_of_a_key_are_reserved_than_its_limit(adapter: Adapte
     assert second.id == "a2"
     await topic.release(second, delay=60)
     assert await ids_of(topic) == ["a3"]
+    await topic.add("a6", key="a")
+    stats = await topic.stats()
+    assert stats.limited is not None
+    assert stats.limited.reason == "key"
+    await topic.delete((await topic.list("ready")).jobs[0].id)
     stats = await topic.stats()
     assert (stats.ready, stats.delayed, stats.reserved, stats.finished) == (0, 1, 4, 1)
     assert (await topic.check()).ok

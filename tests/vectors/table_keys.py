@@ -182,6 +182,16 @@ def cases_of_keys() -> list[Case]:
             step("topic/list", "due", "", NOW - 1, "", "b", 3),
         ),
         Case("the numbers of a topic with keys", held, step("topic/stats", 600 * SECOND, at=SECOND)),
+        Case(
+            "the numbers of a topic whose keys are full",
+            [PLACE, of_k("a", "b"), pop()],
+            step("topic/stats", 600 * SECOND, at=SECOND),
+        ),
+        Case(
+            "the numbers of a topic whose keys have spent their rate",
+            [RATE, of_k("a", "b"), pop()],
+            step("topic/stats", 600 * SECOND, at=1000),
+        ),
         Case("a key is paused", [of_k("a")], pause(HOUR)),
         Case("a key is paused, but not for a shorter time", [of_k("a"), pause(HOUR)], pause(SECOND, longer=1)),
         Case("a key's pause ends", [of_k("a"), pause(HOUR)], pause("")),

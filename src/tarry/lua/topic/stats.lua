@@ -40,6 +40,11 @@ if ready + over > 0 then
     local back = tonumber(first_of(reserved, '-inf'))
     if back > wait then why, wait = 'concurrency', back end
   end
+  local with_key = why and 0 or redis.call('ZCOUNT', keyed, '-inf', present)
+  if with_key > 0 and with_key == ready + over then  -- all of them have a key: whether one may go
+    local turn = tonumber(redis.call('HGET', meta, 'keyed_next') or '') or tonumber(first_of(reserved, '-inf') or now)
+    if turn > now then why, wait = 'key', turn end
+  end
   if paused > wait then why, wait = 'pause', paused end
 end
 return {

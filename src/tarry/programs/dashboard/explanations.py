@@ -135,6 +135,10 @@ def _limited(facts: JobFacts) -> str:
             f"The topic runs at most {filters.jobs(settings.concurrency or 0)} at a time, and {facts.stats.reserved:,} "
             f"{'is' if facts.stats.reserved == 1 else 'are'} reserved{until}."
         )
+    if limited.reason == "key":
+        most = f"at most {settings.key_concurrency} of a key are reserved at a time" if settings.key_concurrency else ""
+        rate = f"a key has a rate of {settings.key_rate}" if settings.key_rate else ""
+        return f"Its key is held back: {' and '.join(filter(None, (most, rate))) or 'it is paused'}{until}."
     return f"The topic has a rate limit of {settings.rate}{until}."
 
 

@@ -20,7 +20,7 @@ from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
 T = TypeVar("T")
-LimitReason = Literal["pause", "rate", "concurrency"]
+LimitReason = Literal["pause", "rate", "concurrency", "key"]
 
 
 @dataclass(frozen=True, slots=True)
