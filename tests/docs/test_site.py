@@ -46,6 +46,7 @@ SEARCHES = {
     "FIFO": "when-not-to-use",
     # of all of them
     "cron": "schedule-jobs",
+    "tenant": "limit-each-key",
     "priority": "prioritize-jobs",
     "retry": "retry-failed-jobs",
     "exactly once": "when-not-to-use",
