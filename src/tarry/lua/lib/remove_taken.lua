@@ -13,5 +13,8 @@ if #with_key > 0 then
 end
 if #plain > 0 then
   redis.call('ZREM', due, unpack(plain))
-  for k = 1, #sets - 1 do redis.call('ZREM', sets[k], unpack(plain)) end
+  for k = 1, #sets - 1 do
+    local index = sets[k]
+    redis.call('ZREM', index, unpack(plain))
+  end
 end
