@@ -113,13 +113,13 @@ class KeyedGame(Game):
             return
         self.topic.configure(key_concurrency=places, key_rate=rate and (rate[0], us(rate[1])), fair=fair)
         self.believed.places, self.believed.per, self.believed.fair = places, rate and ceil(rate[1] / rate[0]), fair
-        self.believed.passed = {}
+        self.believed.passed, self.believed.lease = {}, -1
 
     @rule(cap=st.none() | st.sampled_from([1, 2, 3]), really=st.sampled_from([False, True]))
     def limit(self, cap: int | None, really: bool) -> None:
         if really:
             self.topic.configure(concurrency=cap)
-            self.believed.cap = cap or 10**9
+            self.believed.cap, self.believed.lease = cap or 10**9, -1
 
     @invariant()
     def nothing_is_lost(self) -> None:
