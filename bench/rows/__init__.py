@@ -16,6 +16,7 @@ from bench.rows.doctor import doctor
 from bench.rows.firing import firing
 from bench.rows.hostile import hostile
 from bench.rows.idle import idle
+from bench.rows.keys import keys
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
 from bench.rows.locks import locks
@@ -46,6 +47,7 @@ ROWS: dict[str, Row] = {
     "memory": memory,
     "pop": pop,
     "limited": limited,
+    "keys": keys,
     "worker": worker,
     "queue_drain": queue_drain,
     "queue_movers": queue_movers,
