@@ -132,6 +132,7 @@ def check(folder: Path, faults: Faults, rules: Rules | None = None, bucket_bytes
 
     for events in _jobs(read(), buckets):
         judge.job(events)
+    judge.keys()
     locks.judge(verdict.tally)
     unseen = verdict.tally.counts["taken by who did not live to tell"]
     if unseen > taken[0]:

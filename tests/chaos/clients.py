@@ -46,6 +46,7 @@ from chaos.history import (
     TOUCH,
     History,
     clock,
+    key_of,
 )
 
 EPOCH, US = datetime(1970, 1, 1, tzinfo=timezone.utc), timedelta(microseconds=1)
@@ -175,8 +176,14 @@ class ClientProcess:
             (id, delay, self.dice.choice((2, 3)) if self.dice.random() < 0.1 else 0, 0)
             for id, delay in zip(ids, delays, strict=True)
         ]
+        keys = self.told.get("keys", 0)
         named = [
-            {"delay": delay / 1e6, "id": f"{id:x}", **({"max_attempts": most} if most else {})}
+            {
+                "delay": delay / 1e6,
+                "id": f"{id:x}",
+                **({"max_attempts": most} if most else {}),
+                **({"key": key} if (key := key_of(id, keys)) else {}),
+            }
             for id, delay, most, _ in rows
         ]
         if self.batch == 1:
@@ -365,6 +372,10 @@ class ClientProcess:
         told, role = self.told, self.told["role"]
         extra = {"partitions": told["partitions"]} if told.get("partitions") else {}
         self.topics = [wrap(client.topic(name, **extra)) for name in told.get("topics", ())]
+        if "key_concurrency" in told:
+            for topic in self.topics:
+                with suppress(tarry.errors.TarryError):  # a server that is away was told by others
+                    await topic.configure(key_concurrency=told["key_concurrency"], fair=True)
         if role in ("producer", "consumer", "manager"):
             tell = {"producer": self.produce, "consumer": self.consume, "manager": self.mind}[role]
             tasks = told.get("tasks", 1) if told.get("client_kind") == "async" else 1

@@ -294,7 +294,7 @@ def _jobs(line: Any, number: int, keys: dict[str, bytes], book: history.History)
             created[id] = int.from_bytes(value[:7], "little")
     cells: list[int] = []
     placed: set[bytes] = set()
-    for name, place in (("due", DUE), ("reserved", RESERVED), ("dead", DEAD)):
+    for name, place in (("due", DUE), ("keyed", DUE), ("reserved", RESERVED), ("dead", DEAD)):
         if name in keys:
             for id, score in line.zscan_iter(keys[name], count=1000):
                 placed.add(id)

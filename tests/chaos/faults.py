@@ -69,6 +69,10 @@ class Faults:
         at, how = self._ended.get(who, (until + 1, ""))
         return how if at <= until else ""
 
+    def end_of(self, who: int) -> int | None:
+        """When a process ended; ``None`` if it did not."""
+        return self._ended[who][0] if who in self._ended else None
+
     def disturbed(self, since: int, until: int) -> bool:
         """Whether an answer may have been lost between these moments."""
         return self.broken(since, until) or any(since <= at <= until for at, _ in self._ended.values())

@@ -56,6 +56,11 @@ Event = tuple[int, ...]
 """id, moment begun, moment ended, kind, status, topic, who, then seven of the row. FOREVER: it never ended."""
 
 
+def key_of(id: int, keys: int) -> str | None:
+    """The key of a job in a run with so many of them: every other job has one."""
+    return f"key-{id // 2 % keys}" if keys and id % 2 else None
+
+
 def clock() -> int:
     """This machine's clock in µs, also in a process that is shown another one."""
     return WALL() // 1000 - SKEW_US

@@ -73,6 +73,7 @@ BREACHES = {
     "key left": "a key is left after the purge",
     "damaged": "the topic's own check found faults",
     "client": "a process ended that should live",
+    "over the key": "more jobs of a key were reserved at once than its limit",
     "two holders": "a lock was given while another held it and was not told of its loss",
     "token fell": "a later holder's fencing token is not higher",
 }
@@ -86,6 +87,8 @@ class Rules:
     """Whether the server's clock is this machine's: then moments of both may be compared."""
     late_is_told_ok: bool = True
     """Whether a call that was sent twice may be answered `ok` although it came late: it changed nothing."""
+    keys: int = 0
+    key_concurrency: int = 0
 
 
 @dataclass
@@ -115,13 +118,41 @@ class Judge:
         self.rules = rules
         self.faults = faults
         self.tally = tally or Tally()
+        self._held: dict[tuple[int, str], list[tuple[int, int]]] = defaultdict(list)
+        """Of each key of a topic: moments, and +1 or -1 for a job of which it is certain that it was reserved from or until then."""
 
     def job(self, events: list[Event]) -> None:
         """All events of one id, by the moments at which they began."""
+        if key := history.key_of(events[0][ID], self.rules.keys):
+            self._note_places(key, events)
         if len(events) == 3 and self._is_plain(*events):
             self.tally.counts["plain"] += 1
             return
         Case(self.rules, self.faults, self.tally, events).judge()
+
+    def _note_places(self, key: str, events: list[Event]) -> None:
+        """When the job of a key certainly was reserved: until its time to run was over, somebody began to do something with it, its holder died,
+        or it was handed out again. What the server may have forgotten does not count."""
+        for handed in (one for one in events if one[KIND] == HANDED):
+            at = handed[D]
+            ends = [
+                one[BEGAN] for one in events if one[KIND] not in (HANDED, TOUCH, KEPT) and one[BEGAN] >= handed[BEGAN]
+            ]
+            ends += [one[D] for one in events if one[KIND] == HANDED and one[D] > at]
+            died = self.faults.end_of(handed[WHO])
+            end = min([at + handed[F], *ends, *([] if died is None else [died])])
+            if end > at and not self.faults.undone_within(at, end):
+                self._held[handed[TOPIC], key] += (at, 1), (end, -1)
+                self.tally.counts["places of keys"] += 1
+
+    def keys(self) -> None:
+        """After all jobs: how many of each key were reserved at once."""
+        for (topic, key), moments in self._held.items():
+            reserved = 0
+            for at, change in sorted(moments):
+                reserved += change
+                if reserved > self.rules.key_concurrency:
+                    self.tally.breach("over the key", [], f"{reserved} of {key} of topic {topic} at {at}")
 
     def _is_plain(self, add: Event, handed: Event, finish: Event) -> bool:
         """Added, handed out once in time, finished in time: most of them."""

@@ -188,7 +188,7 @@ class Run:
 
     def _verdict(self) -> Verdict:
         faults = Faults.read(self.journal.path)
-        verdict = check(self.folder, faults, Rules(server_clock=self.family.server_clock))
+        verdict = check(self.folder, faults, Rules(server_clock=self.family.server_clock, **self.family.limits_of_keys))
         for name, words in self.odd:
             verdict.tally.breach(name, [], words)
         verdict.tally.counts.update({f"done: {name}": n for name, n in self.done.items()})

@@ -433,8 +433,24 @@ def a_killed_workers_job_is_never_back(world: World) -> None:
     world.keep(50, lose(world), RESERVED)
 
 
+def reserved_at_once(world: World, count: int) -> None:
+    """Jobs of one key."""
+    ids = [1003 + 4 * n for n in range(count)]
+    held = [(id, world.hand(id, created)) for id, created in [(id, world.add(id)) for id in ids]]
+    for id, receipt in held:
+        world.call(FINISH, id, receipt, by=1)
+
+
+@planted("over the key")
+def three_of_a_key_that_has_two_places(world: World) -> None:
+    reserved_at_once(world, 3)
+
+
 BY_THE_ENVIRONMENT = {"stuck", "key left", "damaged", "client"}
 """What no history tells: the environment finds these itself."""
+
+
+TWO_PLACES = {"keys": 2, "key_concurrency": 2}
 
 
 def test_each_breach_has_a_planted_fault() -> None:
@@ -449,7 +465,7 @@ def test_the_checker_names_a_planted_fault(world: World, name: str, plant: Calla
     a_right_history(world)
     world.sleep(SECOND)
     plant(world)
-    verdict = world.verdict()
+    verdict = world.verdict(**TWO_PLACES)
     assert name in verdict.tally.breaches, verdict.tally.breaches
     assert set(verdict.tally.breaches) <= {name, *ALSO.get(plant.__name__, ())}
     assert BREACHES[name] in verdict.excerpt()
@@ -791,3 +807,15 @@ def test_elections_are_read_from_a_server_log() -> None:
     (first, asked), (second, asked_then) = elections(log)
     assert (asked, asked_then, second - first) == (False, True, 60_250_000)
     assert time.localtime(first // SECOND)[:6] == (2026, 11, 22, 10, 6, 51)
+
+
+def test_as_many_jobs_of_a_key_as_its_limit_are_none(world: World) -> None:
+    reserved_at_once(world, 2)
+    tally = world.verdict(**TWO_PLACES).tally
+    assert (tally.counts["places of keys"], dict(tally.breaches)) == (2, {})
+
+
+def test_a_place_that_the_server_forgot_does_not_count(world: World) -> None:
+    reserved_at_once(world, 3)
+    world.fault("undone", since=0, until=world.now, name="everysec")
+    assert not world.verdict(**TWO_PLACES).tally.breaches
