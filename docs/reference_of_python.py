@@ -301,11 +301,11 @@ def is_told_elsewhere(one: Name, name: str) -> bool:
         return False
     twin = one.twin.value
     other = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}.get(name, name)
-    told = [_plain(inspect.getdoc(inspect.getattr_static(kind, name, None))) for kind in (one.value, twin)]
+    told = [plain(inspect.getdoc(inspect.getattr_static(kind, name, None))) for kind in (one.value, twin)]
     return other in python.members_of(twin) and (name.startswith("__") or told[0] == told[1])
 
 
-def _plain(text: str | None) -> str:
+def plain(text: str | None) -> str:
     return re.sub(r"Async|async |await(?:ed)? |\s", "", text or "")
 
 

@@ -56,7 +56,7 @@ class JobExists(TarryError):
 
 
 class TopicFull(TarryError):
-    """As many jobs wait in the topic as ``configure(max_pending=, max_pending_bytes=)`` allows. This one was not added; add it again later, or run more workers."""
+    """The topic has reached its limit of waiting jobs, by ``configure(max_pending=, max_pending_bytes=)``. This one was not added; add it again later, or run more workers."""
 
     code = "topic_full"
 

@@ -512,7 +512,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return make
 
     def include(self, *registries: Registry) -> None:
-        """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
+        """Includes other registries. Their middleware applies to their own handlers only. Raises ``BadInput`` for a second handler of a topic or task."""
         for included in registries:
             self.registered.include(included.registered)
 

@@ -43,7 +43,10 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
         return self._topic.get(self.id)
 
     def result(self, *, wait: Duration | None = 0) -> R:
-        """The result of the function, as its annotation says; waits for it, ``None`` forever. Raises ``NoResult``, as ``task.result(id)`` does."""
+        """The result of the function, as its annotation says. ``wait``: how long to wait for it; ``None``: without a limit.
+
+        Raises ``NoResult``, as ``task.result(id)`` does.
+        """
         found: R = self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
         return found
 
@@ -74,7 +77,9 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
         return await self._topic.get(self.id)
 
     async def result(self, *, wait: Duration | None = 0) -> R:
-        """The result of the function, as its annotation says; waits for it, ``None`` forever. Raises ``NoResult``, as ``task.result_async(id)``
+        """The result of the function, as its annotation says. ``wait``: how long to wait for it; ``None``: without a limit.
+
+        Raises ``NoResult``, as ``task.result_async(id)``
         does."""
         found: R = await self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
         return found

@@ -221,7 +221,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await self.inner.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> R:
-        """The result of the function for the job with this id, as its annotation says; waits for it, ``None`` forever.
+        """The result of the function for the job with this id, as its annotation says. ``wait``: how long to wait; ``None``: without a limit.
 
         Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
         is dead or unknown, or its result was not kept.

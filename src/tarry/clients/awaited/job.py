@@ -87,7 +87,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
 
     @hide_others
     async def bury(self, *others: Never, reason: str = "") -> None:
-        """Sets it aside as dead, with the reason in one line."""
+        """Sets the job aside as dead, with the reason in one line."""
         if others:
             refuse_others(AsyncJob.bury, self, {}, others)
         await self._topic.bury(self, reason=reason)

@@ -222,7 +222,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
     @hide_others
     async def touch_many(self, jobs: Sequence[HasReceipt], *others: Never, ttr: Duration | None = None) -> None:
-        """Touches many."""
+        """Renews the reservations of many jobs, as ``touch`` does."""
         if others:
             refuse_others(AsyncTopic.touch_many, self, {}, others)
         await self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, jobs, ttr=ttr))
@@ -249,7 +249,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         counted: bool = True,
         reason: str = "",
     ) -> None:
-        """Releases many."""
+        """Gives many jobs back to be tried again, as ``release`` does."""
         if others:
             refuse_others(AsyncTopic.release_many, self, {}, others)
         await self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
@@ -291,7 +291,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
     async def kick_many(self, ids: Sequence[str]) -> list[State | None]:
-        """Kicks many."""
+        """Makes many dead jobs ready again, as ``kick`` does."""
         return await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, ids))
 
     async def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
@@ -305,7 +305,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def delete_many(
         self, ids: Sequence[str], *, running: bool = False, state: State | None = None
     ) -> list[State | None]:
-        """Deletes many."""
+        """Deletes many jobs, as ``delete`` does."""
         if running and state is not None:
             raise BadInput("running, state: only reserved jobs run; give one of them.")
         if running:
@@ -320,7 +320,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
     ) -> list[State | None]:
-        """Reschedules many."""
+        """Moves many waiting jobs to another due time, as ``reschedule`` does."""
         return await self.engine.run(self.verbs.by_id(job_verbs.by_id.RESCHEDULE, ids, delay=delay, at=at))
 
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -333,11 +333,13 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return (await self.engine.run_view(self.verbs.get([id], True)))[0]
 
     async def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
-        """Gets many."""
+        """Looks up many jobs, as ``get`` does."""
         return await self.engine.run_view(self.verbs.get(ids, True))
 
     async def result(self, id: str, *, wait: Duration | None = 0, type: Any = Any) -> Any:
-        """Returns the result of a finished job, as ``type``; waits for it, ``None`` forever. The topic or the task needs ``keep_finished``.
+        """Returns the result of a finished job, as ``type``. The topic or the task needs ``keep_finished``.
+
+        ``wait``: how long to wait for the result; ``None``: without a limit.
 
         Raises ``NoResult`` when the job is not finished within ``wait``, is dead or unknown, or its result was not kept.
         """

@@ -81,7 +81,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
 
     @hide_others
     def bury(self, *others: Never, reason: str = "") -> None:
-        """Sets it aside as dead, with the reason in one line."""
+        """Sets the job aside as dead, with the reason in one line."""
         if others:
             refuse_others(Job.bury, self, {}, others)
         self._topic.bury(self, reason=reason)

@@ -117,7 +117,7 @@ class Stats:
     last_popped: datetime | None = None
     """When a job was last handed out."""
     expired: int = 0
-    """Those ready jobs whose reservation is over: the next pop puts them back."""
+    """How many of the ready jobs had a reservation that is over. The next pop puts them back."""
     damaged: int = 0
     """Records of jobs without a place, or places without a record."""
     due_in_1m: int = 0

@@ -105,7 +105,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.contains_all([value]))
 
     async def contains_all(self, values: Iterable[T]) -> bool:
-        """Whether for each of these an element is equal."""
+        """Whether the queue has an equal element for each of these values."""
         return await self.engine.run(self.verbs.contains_all(values))
 
     async def peek(self) -> T | None:
@@ -122,7 +122,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
 
     async def set_format(self, format: str | None) -> None:
         """Sets the queue's format again: after an upgrade of Java, or to correct it. Takes the values of ``format`` of
-        ``client.delayed_queue``; ``None`` forgets it, so that the elements that are found decide again.
+        ``client.delayed_queue``; ``None`` forgets the format. Then the elements in the queue decide again.
 
         From now on elements are offered in this format, whatever is found. The elements in the queue stay as they are; tarry
         moves both formats.

@@ -86,8 +86,8 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         """Puts an entry; returns the value that was there, or ``None``.
 
 
-        The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them forever. ``keep_ttl`` leaves
-        an entry that is there the time it has. Raises ``BadInput`` before anything is written.
+        The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; without either it does not expire. With ``keep_ttl``
+        an entry that exists keeps its present times. Raises ``BadInput`` before anything is written.
         """
         return await self._run(self.verbs.put(key, value, ttl, max_idle, keep_ttl))
 

@@ -106,7 +106,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:
-        """Whether for each of these an element is equal."""
+        """Whether the queue has an equal element for each of these values."""
         return self.engine.run(self.verbs.contains_all(values))
 
     def peek(self) -> T | None:
@@ -123,7 +123,7 @@ class DelayedQueue(CollectionOperators[T]):
 
     def set_format(self, format: str | None) -> None:
         """Sets the queue's format again: after an upgrade of Java, or to correct it. Takes the values of ``format`` of
-        ``client.delayed_queue``; ``None`` forgets it, so that the elements that are found decide again.
+        ``client.delayed_queue``; ``None`` forgets the format. Then the elements in the queue decide again.
 
         From now on elements are offered in this format, whatever is found. The elements in the queue stay as they are; tarry
         moves both formats.
