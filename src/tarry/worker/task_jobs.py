@@ -79,8 +79,8 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     async def result(self, *, wait: Duration | None = 0) -> R:
         """The result of the function, as its annotation says. ``wait``: how long to wait for it; ``None``: without a limit.
 
-        Raises ``NoResult``, as ``task.result_async(id)``
-        does."""
+        Raises ``NoResult``, as ``task.result_async(id)`` does.
+        """
         found: R = await self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
         return found
 

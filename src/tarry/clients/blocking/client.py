@@ -227,8 +227,10 @@ class Client(BaseClient[Engine]):
         ``redisson`` and ``codec`` are those of the Java application, as for a queue; ``key_codec`` is another one for the keys.
         ``backend="redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: only a time to
         live, kept by the server itself (Valkey 9, Redis 7.4). ``backend="native"`` is such a map of this client's namespace,
-        which no Java application shares, so it needs no word about Redisson. ``policy`` says which client removes expired entries, which no reader sees: this handle when they expire
-        (``"deadline"``), by Redisson's rule (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        which no Java application shares, so it needs no word about Redisson.
+
+        ``policy``: when this handle removes expired entries, which nobody can read any more, from memory. ``"deadline"``: as soon as
+        they expire; ``"adaptive"`` or an ``AdaptivePolicy``: by Redisson's rule; ``None``: never.
         """
         from tarry.clients.redisson.blocking.mapcache import MapCache
         from tarry.clients.redisson.map_caches import map_verbs

@@ -82,7 +82,7 @@ class Added(Struct, frozen=True):
     state: JobState
     """``finished`` only of a job that ``if_exists="once"`` found."""
     due: datetime
-    """Of a reserved job the end of its TTR; of a dead one when it died; of a finished one until when it is kept."""
+    """When the job is due. For a reserved job: the end of its TTR. For a dead job: when it died. For a finished job: until when it is kept."""
 
 
 class StoredJob(Generic[T], metaclass=HidesOtherWords):

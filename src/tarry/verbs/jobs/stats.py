@@ -38,7 +38,7 @@ class Lateness:
 
     @classmethod
     def of(cls, buckets: Mapping[int, int]) -> Lateness:
-        """From counts by bucket. A percentile is the upper end of its bucket."""
+        """Makes a ``Lateness`` of the counts of its buckets. A percentile is the upper end of its bucket."""
         ordered = sorted(buckets.items())
         total = sum(buckets.values())
 
