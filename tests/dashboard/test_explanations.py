@@ -96,6 +96,28 @@ async def capped(topic: Any, clock: Clock) -> None:
     clock.advance(60)
 
 
+async def of_a_full_key(topic: Any, clock: Clock) -> None:
+    await topic.configure(key_concurrency=2)
+    await topic.add_many([1, 2], key="customer-7")
+    await topic.add(0, id="x", key="customer-7")
+    await topic.add(0, key="customer-8")
+    assert len(await topic.pop_many(9, ttr="10m")) == 3
+
+
+async def of_a_key_at_its_rate(topic: Any, clock: Clock) -> None:
+    await topic.configure(key_rate="1/1h")
+    await topic.add(1, key="customer-7")
+    await topic.add(0, id="x", key="customer-7")
+    await topic.finish(await topic.pop())
+    clock.advance(60)
+
+
+async def of_a_paused_key(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x", key="customer-7")
+    await topic.pause(key="customer-7")
+    clock.advance(60)
+
+
 async def rated(topic: Any, clock: Clock) -> None:
     await topic.configure(rate="1/1h", burst=1)
     await topic.add_many([1, 2])
@@ -184,6 +206,19 @@ async def buried(topic: Any, clock: Clock) -> None:
                     "1 job is held back by the concurrency limit, the first for 1 m; the next can be handed out in 9 m.",
                 )
             ],
+            None,
+        ),
+        (of_a_full_key, "2 of 2 of customer-7 are running: it waits until one of them ends.", None, None),
+        (
+            of_a_key_at_its_rate,
+            "customer-7 has spent its rate of 1/1h: its next job can be handed out in 59 m.",
+            None,
+            None,
+        ),
+        (
+            of_a_paused_key,
+            "customer-7 is paused until somebody resumes it: none of its jobs is handed out.",
+            None,
             None,
         ),
         (

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from tarry import JobInfo, Stats, TopicSettings
 from tarry.errors import BodyError
-from tarry.internal import parse_envelope
+from tarry.internal import KeyCounts, parse_envelope
 from tarry.programs.dashboard import filters
 from tarry.types import WorkerInfo
 
@@ -29,6 +29,8 @@ class JobFacts:
     timed_out: bool
     ahead: int
     pace: float | None
+    key: KeyCounts | None = None
+    """Of its key, if it waits and has one."""
 
     @property
     def now(self) -> datetime:
@@ -41,6 +43,14 @@ class JobFacts:
             return self.job.priority
         except BodyError:
             return 0
+
+    @property
+    def key_name(self) -> str | None:
+        """``None`` also if its record cannot be read."""
+        try:
+            return self.job.key
+        except BodyError:
+            return None
 
     @property
     def limit(self) -> int | None:
@@ -105,7 +115,10 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return
-    if stats.limited is not None:
+    if facts.key is not None and (held_back := _held_back(facts, facts.key)):
+        yield held_back
+        return
+    if stats.limited is not None and (stats.limited.reason != "key" or facts.key is None):
         yield _limited(facts)
     worker_count, slots, busy = slots_of(facts.workers, job.topic)
     if not worker_count and not stats.watching and not facts.pace:
@@ -116,13 +129,25 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     elif slots:
         have = "has" if worker_count == 1 else "have"
         yield f"{_workers(worker_count)} {have} {slots - busy} of {slots} slots free: it can be handed out at any moment."
-    if facts.ahead and not facts.priority:
+    if facts.ahead and not facts.priority and facts.key is None:
         turn = (
             f" At the recent rate of {filters.rate(facts.pace)} its turn comes in about {filters.span(facts.ahead / facts.pace)}."
             if facts.pace
             else ""
         )
         yield f"{facts.ahead:,} {'job is' if facts.ahead == 1 else 'jobs are'} due before it.{turn}"
+
+
+def _held_back(facts: JobFacts, key: KeyCounts) -> str:
+    """Why no job of its key can be handed out; empty: one can."""
+    name, most, rate = facts.job.key, facts.settings.key_concurrency, facts.settings.key_rate
+    if key.paused_until is not None and key.paused_until > facts.now:
+        return f"{name} is paused {_until_moment(key.paused_until, facts.now)}: none of its jobs is handed out."
+    if most is not None and key.reserved >= most:
+        return f"{key.reserved} of {most} of {name} are running: it waits until one of them ends."
+    if rate is not None and key.spent_until is not None and key.spent_until > facts.now:
+        return f"{name} has spent its rate of {rate}: its next job can be handed out in {filters.span(key.spent_until - facts.now)}."
+    return ""
 
 
 def _limited(facts: JobFacts) -> str:
@@ -212,4 +237,8 @@ def _workers(n: int) -> str:
 def _until(facts: JobFacts) -> str:
     until = facts.stats.paused_until
     assert until is not None
-    return "until somebody resumes it" if until.year > 9000 else f"for {filters.span(until - facts.now)}"
+    return _until_moment(until, facts.now)
+
+
+def _until_moment(until: datetime, now: datetime) -> str:
+    return "until somebody resumes it" if until.year > 9000 else f"for {filters.span(until - now)}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ask
-from tarry.values.durations import moment_us
+from tarry.values.durations import as_datetime, moment_us
 from tarry.values.keys import PRIORITY_PARTS, part_key
 from tarry.verbs.jobs.job_values import StateFilter
 from tarry.verbs.jobs.partitions import Partitions, PartitionVerbs, on_each, partition_of_id
@@ -55,3 +55,29 @@ def is_held(verbs: Partitions[Any], id: str) -> Flow[bool]:
         return ask(Command((b"ZSCORE", keys.reserved, raw), lambda reply: reply is not None))
 
     return verbs.over_partitions(score)
+
+
+class KeyCounts(NamedTuple):
+    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one."""
+
+    reserved: int
+    spent_until: datetime | None
+    paused_until: datetime | None
+
+
+def count_key(verbs: Partitions[Any], key: str) -> Flow[KeyCounts]:
+    """O(log n). A topic with partitions has no keys."""
+    raw = key.encode()
+
+    def count(parts: Sequence[PartitionVerbs[Any]]) -> Flow[KeyCounts]:
+        by_key, paces = (part_key(parts[0].keys, part) for part in ("by_key", "paces"))
+        reserved = yield from ask(Command((b"ZLEXCOUNT", by_key, b"[%s\0r" % raw, b"(%s\1" % raw), int))
+        ends = yield from ask(
+            Command(
+                (b"ZMSCORE", paces, b"r" + raw, b"p" + raw),
+                lambda found: [None if one is None else as_datetime(int(float(one))) for one in found],
+            )
+        )
+        return KeyCounts(reserved, *ends)
+
+    return verbs.over_partitions(count)

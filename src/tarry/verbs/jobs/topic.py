@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.end_values import EndsPage, Position
+    from tarry.verbs.jobs.filter_counts import KeyCounts
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import Failure, SettleVerb
@@ -298,6 +299,12 @@ class TopicVerbs(Partitions[T]):
         from tarry.verbs.jobs import filter_counts
 
         return filter_counts.is_held(self, id)
+
+    def count_key(self, key: str) -> Operation[KeyCounts]:
+        """How many jobs of a key are reserved, and what else holds it back."""
+        from tarry.verbs.jobs import filter_counts
+
+        return filter_counts.count_key(self, key)
 
     def count_due_between(
         self, now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,6 +58,10 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
         ahead = await perform(visit.client, server_verbs(topic).count_due_between(stats.now, "ready", None, job.due))
+    key = None
+    with suppress(BodyError):
+        if job.state == "ready" and not held and job.key is not None:
+            key = await perform(visit.client, server_verbs(topic).count_key(job.key))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = JobFacts(
         job=job,
@@ -66,6 +71,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         timed_out=held and job.state == "ready",
         ahead=ahead,
         pace=pace,
+        key=key,
     )
     return {
         "topic": topic.name,
@@ -75,6 +81,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "why": explain(known),
         "limit": known.limit,
         "priority": known.priority,
+        "key": known.key_name,
         "life": job_history(known),
         "trace": fold_frames(job.error) if job.error else [],
         "body": body(job),
