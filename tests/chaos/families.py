@@ -135,12 +135,12 @@ FAMILIES: dict[str, Family] = {
             environment.one_server, {environment.server_killed: 2, environment.client_killed: 2, environment.frozen_server: 1}, partitions=8,
         ),
         _family(
-            "keys", "jobs of 200 keys that take turns, four of each at a time: server killed, processes killed and frozen, lines cut and reset",
+            "keys", "jobs of 20 keys that take turns, four of each at a time: server killed, processes killed and frozen, lines cut and reset",
             "Never more jobs of a key are reserved than its limit; no job is lost where it waits.", environment.proxied,
             {
                 environment.server_killed: 1, environment.client_killed: 3, environment.client_frozen: 1, environment.line_reset: 2, environment.line_cut: 1,
             },
-            gap_s=(0.5, 2), options={"keys": 200, "key_concurrency": 4}, rate=0.5,
+            gap_s=(0.5, 2), options={"keys": 20, "key_concurrency": 4}, rate=0.5,
         ),
         _family(
             "migrate", "`tarry migrate` to partitions on another server, killed and begun again; processes killed",
