@@ -275,9 +275,9 @@ class MappingOperators(Generic[Key, V]):
         return self.__aiter__()
 
     def values(self) -> AsyncIterator[V]:
-        """The values, as ``keys``."""
+        """The values, read as ``keys`` are."""
         return self._values()
 
     def items(self) -> AsyncIterator[tuple[Key, V]]:
-        """The entries, as ``keys``."""
+        """The entries, read as ``keys`` are."""
         return self._items()

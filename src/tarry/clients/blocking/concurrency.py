@@ -283,11 +283,11 @@ class MappingOperators(MutableMapping[Key, V]):
         return super().keys()
 
     def values(self) -> ValuesView[V]:
-        """The values, as ``keys``. ``value in entries.values()`` compares bytes, in the server."""
+        """The values, read as ``keys`` are. ``value in entries.values()`` compares bytes, in the server."""
         return _MapValues(self, self._cache)
 
     def items(self) -> ItemsView[Key, V]:
-        """The entries, as ``keys``."""
+        """The entries, read as ``keys`` are."""
         return _MapItems(self)
 
 
