@@ -19,6 +19,6 @@ def test_what_is_drawn_is_written_by_hand_for_users() -> None:
     assert "docs/reference/topics.md" not in pages
     assert not any("/decisions/" in page for page in pages)
     assert all((prose.ROOT / page).exists() for page in pages)
-    assert {"AsyncTopic.add", "JobInfo.failure", "StaleReceipt.ids"} <= set(told)
+    assert {"AsyncTopic.add", "JobInfo.failure", "StaleReceipt.reason"} <= set(told)
     assert "Topic.add" not in told
     assert all(told.values())

@@ -286,7 +286,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def kick(self, id: str) -> State | None:
-        """Makes a dead job ready again, with all its attempts before it. Returns the state it was in, or ``None`` if it is
+        """Makes a dead job ready again; its attempts count from zero. Returns the state it was in, or ``None`` if it is
         unknown: with any other than ``"dead"`` nothing was changed."""
         return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 

@@ -415,7 +415,7 @@ def not_kept(job: JobInfo[Any], why: str) -> NoResult:
 
 @dataclass(frozen=True, slots=True)
 class JobPage(Generic[T]):
-    """One page of ``list``. ``cursor`` is ``None`` on the last one. Of a search it may be empty before the last one."""
+    """One page of ``list``. ``cursor`` is ``None`` on the last one. Pages of a search may be empty before that."""
 
     jobs: tuple[JobInfo[T], ...]
     cursor: str | None
