@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tarry.values.printable import log_formatter, one_line
     from tarry.verbs.codecs import JSON, JSON_FAULTS, RAW
     from tarry.verbs.jobs.dead_groups import JobSearch, task_call
-    from tarry.verbs.jobs.filter_counts import KeyCounts
     from tarry.verbs.jobs.job_values import StoredJob, head_of
     from tarry.verbs.jobs.options import JobOptions
     from tarry.verbs.jobs.records import LONGEST_TTR_MS
@@ -57,7 +56,6 @@ __all__ = [
     "IdGenerator",  # makes ids and nonces, where a program has its own
     "JobOptions",  # the options of an add as one value, for programs that pass them on
     "JobSearch",  # a search as one value, for programs that pass it on
-    "KeyCounts",  # how many jobs of a key are reserved, and what holds it back
     "NamespaceVerbs",  # the verbs of a namespace that no client has: tokens, lists of locks, numbers
     "Node",  # the judgement of a server
     "NodeReader",  # reads and judges the servers of a client
@@ -105,7 +103,6 @@ _PLACES = {
     "DueSoon": "verbs.jobs.stats",
     "IdGenerator": "values.names",
     "JobOptions": "verbs.jobs.options",
-    "KeyCounts": "verbs.jobs.filter_counts",
     "JobSearch": "verbs.jobs.dead_groups",
     "NamespaceVerbs": "verbs.namespaces",
     "Node": "connections.health",

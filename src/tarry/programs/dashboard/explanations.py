@@ -7,15 +7,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
 from tarry import JobInfo, Stats, TopicSettings
 from tarry.errors import BodyError
-from tarry.internal import KeyCounts, parse_envelope
+from tarry.internal import parse_envelope
 from tarry.programs.dashboard import filters
 from tarry.types import WorkerInfo
+
+
+class KeyCounts(NamedTuple):
+    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one."""
+
+    reserved: int
+    spent_until: datetime | None
+    paused_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

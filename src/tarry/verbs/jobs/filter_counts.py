@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ask
@@ -57,27 +57,19 @@ def is_held(verbs: Partitions[Any], id: str) -> Flow[bool]:
     return verbs.over_partitions(score)
 
 
-class KeyCounts(NamedTuple):
-    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one."""
-
-    reserved: int
-    spent_until: datetime | None
-    paused_until: datetime | None
-
-
-def count_key(verbs: Partitions[Any], key: str) -> Flow[KeyCounts]:
-    """O(log n). A topic with partitions has no keys."""
+def count_key(verbs: Partitions[Any], key: str) -> Flow[tuple[int, datetime | None, datetime | None]]:
+    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one. O(log n)."""
     raw = key.encode()
 
-    def count(parts: Sequence[PartitionVerbs[Any]]) -> Flow[KeyCounts]:
+    def count(parts: Sequence[PartitionVerbs[Any]]) -> Flow[tuple[int, datetime | None, datetime | None]]:
         by_key, paces = (part_key(parts[0].keys, part) for part in ("by_key", "paces"))
         reserved = yield from ask(Command((b"ZLEXCOUNT", by_key, b"[%s\0r" % raw, b"(%s\1" % raw), int))
-        ends = yield from ask(
+        spent_until, paused_until = yield from ask(
             Command(
                 (b"ZMSCORE", paces, b"r" + raw, b"p" + raw),
                 lambda found: [None if one is None else as_datetime(int(float(one))) for one in found],
             )
         )
-        return KeyCounts(reserved, *ends)
+        return reserved, spent_until, paused_until
 
     return verbs.over_partitions(count)

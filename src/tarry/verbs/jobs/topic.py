@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.by_id import ByIdVerb
     from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
     from tarry.verbs.jobs.end_values import EndsPage, Position
-    from tarry.verbs.jobs.filter_counts import KeyCounts
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import Failure, SettleVerb
@@ -300,7 +299,7 @@ class TopicVerbs(Partitions[T]):
 
         return filter_counts.is_held(self, id)
 
-    def count_key(self, key: str) -> Operation[KeyCounts]:
+    def count_key(self, key: str) -> Operation[tuple[int, datetime | None, datetime | None]]:
         """How many jobs of a key are reserved, and what else holds it back."""
         from tarry.verbs.jobs import filter_counts
 
