@@ -41,7 +41,15 @@ ELSEWHERE = {
     "ask_absent",
     "set_headers",
     "release_absent",
-    *("is_known", "is_held", "count_due_between", "count_ready_of_priority", "cursor_after", "check_filter"),
+    *(
+        "is_known",
+        "is_held",
+        "count_key",
+        "count_due_between",
+        "count_ready_of_priority",
+        "cursor_after",
+        "check_filter",
+    ),
     *("first_due", "preview", "transfer_all"),
 }
 """What only the engine of a server, and programs beside it, use."""

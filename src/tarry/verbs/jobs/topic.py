@@ -18,7 +18,7 @@ from tarry.errors import BadInput, StaleReceipt
 from tarry.values import names
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs import jobs as job_verbs
-from tarry.verbs.jobs import add
+from tarry.verbs.jobs import add, records
 from tarry.verbs.jobs.job_values import Added, HasReceipt, JobInfo, JobPage, State, StateFilter
 from tarry.verbs.jobs.options import EncodedOptions, JobOptions, NewJob
 from tarry.verbs.jobs.partitions import (
@@ -78,7 +78,7 @@ class TopicVerbs(Partitions[T]):
     def _add(
         self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added], options: EncodedOptions | None = None
     ) -> Flow[Added]:
-        if len(parts) > 1 and job_verbs.records.has_key(call.items[2]):
+        if len(parts) > 1 and records.has_key(call.items[2]):
             add.refuse_in_partitions("key", self.context.name, len(parts))
         add.move_call(call, parts[partition_of_id(call.items[0], len(parts))].context, options)
         return (yield from ask(call))
