@@ -461,7 +461,7 @@ def test_each_breach_has_a_planted_fault() -> None:
     ("name", "plant"), [(n, p) for n, ps in PLANTED.items() for p in ps], ids=lambda it: getattr(it, "__name__", it)
 )
 def test_the_checker_names_a_planted_fault(world: World, name: str, plant: Callable[[World], None]) -> None:
-    """Promise: Lost; Early; Again; Stale; Attempts; Places; Locks."""
+    """Promise: Lost; Early; Again; Stale; Attempts; Keys; Places; Locks."""
     a_right_history(world)
     world.sleep(SECOND)
     plant(world)

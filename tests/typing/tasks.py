@@ -20,7 +20,16 @@ registry = tarry.Registry()
 worker.include(registry)
 
 
-@worker.on("orders", concurrency=50, weight=3, timeout="1m", retry={OSError: "5m", ValueError: None})
+@worker.on(
+    "orders",
+    concurrency=50,
+    weight=3,
+    key_concurrency=1,
+    key_rate="5/s",
+    fair=True,
+    timeout="1m",
+    retry={OSError: "5m", ValueError: None},
+)
 async def close(job: tarry.AsyncJob[Order]) -> None:
     assert_type(job.body, Order)
     assert_type(job.lost, bool)

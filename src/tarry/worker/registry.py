@@ -35,10 +35,12 @@ from tarry.values.other_words import (
     own_methods,
     refuse_others,
 )
+from tarry.values.rates import RateLike
 from tarry.values.topic_patterns import escaped, is_pattern, literal, overlap
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
+from tarry.verbs.jobs.settings import SettingsChange
 from tarry.worker import handlers
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
@@ -76,6 +78,8 @@ class TopicRoute:
     """Whether it is for all topics that match."""
     processes: int = 0
     """At most how many child processes its tasks with ``run="process"`` use."""
+    key_limits: dict[str, Any] = field(default_factory=dict)
+    """The settings for each key that it gives its topic when it starts."""
 
     def ttr_in(self, workers: Duration) -> Duration:
         """The TTR of the jobs that it pops; ``workers`` is its worker's."""
@@ -160,6 +164,7 @@ class Registrations:
             route.tasks[task.name] = _wrap(task.inner.target(), layers)
             route.slots = max(route.slots, task.inner.slots)
             route.takes_ahead = route.takes_ahead and task.inner.takes_ahead
+            route.key_limits = _both_limits(topic, route.key_limits, task.inner.key_limits)
             if route.tasks[task.name].process is not None:
                 route.processes = max(route.processes, task.inner.slots)
         for included in self.included:
@@ -170,6 +175,7 @@ class Registrations:
                     known.slots = max(known.slots, route.slots)
                     known.takes_ahead = known.takes_ahead and route.takes_ahead
                     known.processes = max(known.processes, route.processes)
+                    known.key_limits = _both_limits(route.topic, known.key_limits, route.key_limits)
         return list(found.values())
 
     def handled_by(self, topic: str) -> str | None:
@@ -291,6 +297,9 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         max_lateness: Duration | None = None,
         on_too_late: Callable[[Any], Any] | None = None,
         keep_finished: Duration | None = None,
+        key_concurrency: int | UnsetType | None = UNSET,
+        key_rate: RateLike | UnsetType | None = UNSET,
+        fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Callable[[F], F]:
         """The decorated function handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
@@ -312,7 +321,10 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
         ``max_lateness`` is given to ``on_too_late``, and finished when that returns; without ``on_too_late`` it is buried as
         ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; 0 keeps none, and without it
-        the topic decides. Raises ``BadInput``.
+        the topic decides.
+
+        ``key_concurrency``, ``key_rate`` and ``fair`` are settings of the topic, for each ``key`` of its jobs: the worker gives them to
+        ``configure`` when it starts, before its first job, and they hold for all workers. Raises ``BadInput``.
         """
         if others or words or topic is MISSING:
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)
@@ -323,6 +335,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
+        key_limits = _key_limits(key_concurrency, key_rate, fair)
         batching: Batching | None = None
         if batch is not None or linger is not None:
             from tarry.worker.batches import Batching
@@ -365,7 +378,14 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
             usual = _usual_slots(handler.is_async, run) if batching is None else 1
             takes_ahead = slots is None and batching is None
             route = self.registered.routes_by_topic[topic] = TopicRoute(
-                literal(topic), slots or usual, float(weight), ttr, takes_ahead, handler.type, target
+                literal(topic),
+                slots or usual,
+                float(weight),
+                ttr,
+                takes_ahead,
+                handler.type,
+                target,
+                key_limits=key_limits,
             )
             if is_pattern(topic):
                 route.topic, route.is_pattern = topic, True
@@ -394,6 +414,9 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
         key: KeyOf | None = None,
+        key_concurrency: int | UnsetType | None = UNSET,
+        key_rate: RateLike | UnsetType | None = UNSET,
+        fair: bool | UnsetType | None = UNSET,
     ) -> TaskDecorator: ...
     @hide_others
     def task(
@@ -411,6 +434,9 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         cancel_when_lost: bool = False,
         keep_finished: Duration | None = None,
         key: KeyOf | None = None,
+        key_concurrency: int | UnsetType | None = UNSET,
+        key_rate: RateLike | UnsetType | None = UNSET,
+        fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Any:
         """The decorated function becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
@@ -419,7 +445,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when they are added, and when the job comes.
         ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
         largest holds for all. ``key`` makes the key of each job of its arguments: ``key=lambda order: order.customer``. ``timeout`` and the
-        rest are those of ``on``.
+        rest are those of ``on``; tasks of one topic have the same limits for each key.
         """
         if others or words:
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
@@ -435,13 +461,22 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         topic_name = topic or home
         slots = None if concurrency is None else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
+        key_limits = _key_limits(key_concurrency, key_rate, fair)
 
         def register(function: Callable[..., Any]) -> Task[..., Any, Any]:
             awaited = is_async(function)
             check_run(run, name_of(function), awaited)
             usual = _usual_slots(awaited, run)
             made: Task[..., Any, Any] = Task(
-                self.registered, function, topic, name, options, slots or usual, takes_ahead=slots is None, key=key
+                self.registered,
+                function,
+                topic,
+                name,
+                options,
+                slots or usual,
+                takes_ahead=slots is None,
+                key=key,
+                key_limits=key_limits,
             )
             if any(
                 task.name == made.name and task.inner.known_topic == topic_name for task in self.registered.root.tasks()
@@ -530,6 +565,26 @@ def _two_handlers(one: str, other: str) -> str:
         return f"a topic may match both {one!r} and {other!r}; choose patterns that no name can match both of."
     pattern, topic = (one, other) if is_pattern(one) else (other, one)
     return f"{pattern!r} matches {literal(topic)!r}, which would have two handlers; choose another pattern."
+
+
+def _key_limits(
+    key_concurrency: int | UnsetType | None, key_rate: RateLike | UnsetType | None, fair: bool | UnsetType | None
+) -> dict[str, Any]:
+    """Those that are given. Raises ``BadInput``."""
+    change = SettingsChange(key_concurrency=key_concurrency, key_rate=key_rate, fair=fair)
+    change.encode(1)
+    return change.changes()
+
+
+def _both_limits(topic: str, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The limits for each key that two tasks of a topic give it. Raises ``BadInput`` when they differ."""
+    for name in first.keys() & second.keys():
+        if first[name] != second[name]:
+            raise BadInput(
+                f"{name}: two tasks of {topic or 'this registry'} say {first[name]!r} and {second[name]!r}; it is a setting of the topic: "
+                "say the same, or give one of them a topic of its own with topic=."
+            )
+    return {**first, **second}
 
 
 def _usual_slots(is_async: bool, run: Run | None) -> int:

@@ -218,6 +218,7 @@ class WorkerRun:
             threads=shared.threads,
         )
         consumer.active = self._active
+        consumer.key_limits = route.key_limits
         if processes is None:  # the others run their jobs in children of their own
             consumer.quota = self._quota
         return consumer

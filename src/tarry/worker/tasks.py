@@ -153,9 +153,11 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         *,
         takes_ahead: bool,
         key: KeyOf | None = None,
+        key_limits: Mapping[str, Any],
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         inner = TaskFunction(registry, function, topic, self.name, options, slots, takes_ahead=takes_ahead, key=key)
+        inner.key_limits = dict(key_limits)
         update_wrapper(self, function)
         self.inner: TaskFunction = function.inner if isinstance(function, Task) else inner
 
@@ -309,6 +311,8 @@ class TaskFunction:
         self._given_topic = topic
         self.slots = slots
         self.takes_ahead = takes_ahead
+        self.key_limits: dict[str, Any] = {}
+        """The settings for each key that its worker gives the topic."""
         self.registry = registry
         self.function = function
         self._run_options = options

@@ -17,14 +17,15 @@ threads (threads.py).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
 from tarry.clients.awaited.topic import jobs_of
 from tarry.clients.blocking.job import Job
-from tarry.errors import TarryError
+from tarry.errors import BadInput, TarryError
 from tarry.values.durations import SECOND, Duration
 from tarry.values.functions import refuse_unfinished
 from tarry.verbs.jobs.job_values import BaseJob
@@ -39,6 +40,7 @@ from tarry.worker.slots import JobQuota, SlotGroup, SlotPool, WaitGate, slots_fo
 from tarry.worker.targets import Target
 from tarry.worker.threads import ThreadPool
 
+logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
 """How long a cancelled handler may take to clean up before its job is released."""
 Running = asyncio.Task[None] | ThreadPool[Any] | None
@@ -112,6 +114,8 @@ class TopicConsumer:
         """Those of the worker's topics that had jobs, the last ones last."""
         self.quota: JobQuota | None = None
         """How many jobs the process may still take; ``None`` is any number."""
+        self.key_limits: Mapping[str, Any] = {}
+        """The settings for each key that the topic is given before the first pop."""
         self._pausing = 0
         """How many jobs are pausing the topic now: until the server has answered, nothing is popped and nothing begins."""
         self._may_go_on = asyncio.Event()
@@ -170,6 +174,7 @@ class TopicConsumer:
         running."""
         loop, idle_check = asyncio.get_running_loop(), self.idle_check
         self._backlog, self.not_begun = False, 0
+        await self._limit_keys()
         while True:
             await self._may_go_on.wait()
             wait = None if idle_check is None else idle_check.wait
@@ -212,6 +217,21 @@ class TopicConsumer:
             elif not jobs and idle_check is not None and await idle_check.found_nothing(self, happened, waits=True):
                 self._leave_slots()
                 return
+
+    async def _limit_keys(self) -> None:
+        """Gives the topic the limits for each key that its handler or its tasks have, once."""
+        while self.key_limits:
+            try:
+                await self.topic.configure(**self.key_limits)
+            except TarryError as fault:
+                if isinstance(fault, BadInput) and self._shares_threads:  # one topic of a pattern: the others go on
+                    logger.warning("✗ %s has no limits for each key: %s", self.topic.name, fault)
+                elif self._health.should_retry(fault):
+                    await self._health.back_off(fault)
+                    continue
+                else:
+                    raise
+            self.key_limits = {}
 
     def _note_for_idle_check(self) -> None:
         if self.idle_check is not None:
