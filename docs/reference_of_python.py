@@ -315,7 +315,7 @@ def plain(text: str | None) -> str:
 def words_of_fields(kind: type) -> dict[str, str]:
     """The words of properties, and those beside fields: a string below one, or ``#:`` above it, in the class or in its constructor."""
     found = {**TOTALS, **PRODUCERS} if kind is tarry.Stats else {}  # a metric and its field have the same words
-    for one in reversed(python.ancestry_of(kind)):
+    for one in (base for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] == "tarry"):
         tree = python.tree_of(one.__module__)
         node = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == one.__name__), None)
         if node is not None:

@@ -34,6 +34,7 @@ class TarryError(Exception):
     """The base of all errors of tarry: catch it to catch every one."""
 
     code: ClassVar[str] = "error"
+    """A stable name of the error, which services and the command line answer, too."""
 
 
 class BadInput(TarryError, ValueError):
@@ -49,7 +50,9 @@ class JobExists(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", state: str = "", done: int = 0) -> None:
         super().__init__(message or self.__doc__)
+        #: the id that is taken
         self.id = id
+        #: the state of the job that has it
         self.state = state
         #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
         self.done = done
@@ -68,6 +71,7 @@ class TopicFull(TarryError):
             else ""
         )
         super().__init__(message or named or self.__doc__)
+        #: the name of the topic
         self.topic = topic
         #: how many jobs of the same ``add_many`` were added: those of the scripts before this one, and those of other partitions
         self.done = done
@@ -86,6 +90,7 @@ class UnknownTopic(TarryError):
             f"unknown topic {topic}: nothing was ever added to it, and nothing is configured for it." if topic else ""
         )
         super().__init__(message or named or self.__doc__)
+        #: the name of the topic
         self.topic = topic
 
 
@@ -101,6 +106,7 @@ class StaleReceipt(TarryError):
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
         #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)
         self.reason = reason
+        #: which attempt has the job now, if it was handed out again; ``None`` if it is not known
         self.attempt = attempt
         #: of each job that the call refused, id → reason; a ``…_many`` call has settled the others
         self.reasons: Mapping[str, str] = {id: reason} if id else {}
@@ -114,6 +120,7 @@ class StepNotKept(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", step: str = "") -> None:
         super().__init__(message or self.__doc__)
+        #: the id of the job
         self.id = id
         #: the name of the step
         self.step = step
@@ -132,6 +139,7 @@ class NoResult(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", state: str | None = None) -> None:
         super().__init__(message or self.__doc__)
+        #: the id of the job
         self.id = id
         #: ``"unfinished"`` (not finished within the wait), ``"dead"``, ``"unknown"`` (never added, deleted, or finished and not
         #: kept) or ``"not kept"`` (finished, but its result is too large, or cannot be encoded or decoded)
@@ -147,6 +155,7 @@ class NotKept(TarryError):
 
     def __init__(self, message: str = "", *, topic: str = "") -> None:
         super().__init__(message or self.__doc__)
+        #: the name of the topic
         self.topic = topic
 
 
@@ -203,6 +212,7 @@ class LockLost(TarryError):
 
     def __init__(self, message: str = "", *, name: str = "", token: int = 0, reason: str = "") -> None:
         super().__init__(message or self.__doc__)
+        #: the name of the lock
         self.name = name
         #: the fencing token that no longer holds
         self.token = token

@@ -91,6 +91,16 @@ def test_each_attribute_is_listed(one: Name) -> None:
     assert {name for name, lines in own_members(one).items() if reference.is_data(lines)} <= listed
 
 
+@pytest.mark.parametrize("one", CLASSES, ids=title)
+def test_each_member_has_words(one: Name) -> None:
+    """An attribute without words has no unit and no meaning in the reference; one of a base has those of the base."""
+    told = reference.words_of_fields(one.value)
+    for name, lines in own_members(one).items():
+        if not reference.is_data(lines):
+            told[name] = inspect.getdoc(inspect.getattr_static(one.value, name)) or ""
+    assert [name for name in own_members(one) if not told.get(name)] == [], "write a string below each"
+
+
 def test_each_name_has_words() -> None:
     words = {one.place: inspect.getdoc(one.value) for one in CLASSES}
     words |= {one.place: reference.words_of_value(one) for one in reference.all_names() if one.place not in words}

@@ -102,9 +102,11 @@ class WaitingTasks:
         queues: Sequence[str | Queue] = (),
     ) -> None:
         self.app = app
+        """The Celery app."""
         self.queues: tuple[str | Queue, ...] = tuple(queues)
         self.settings: dict[str, Any] = {"url": url, "namespace": namespace, "max_body": max_message}
         self.name = topic
+        """The name of the topic in which they wait."""
         _waiting[app] = self
 
     @cached_property

@@ -67,7 +67,9 @@ class Relay:
 
     def __init__(self, app: Any) -> None:
         self.app = app
+        """The Celery app."""
         self.waiting: WaitingTasks = waiting_tasks(app)
+        """The tasks of the app that wait."""
         self.published: int = 0
         """How many messages it has published."""
         self._stopping = asyncio.Event()

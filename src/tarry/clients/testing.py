@@ -163,6 +163,7 @@ class TestClient(Client):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock: Clock = clock or Clock()
+        """Its clock."""
         self.engine.config.leases.seconds = self.clock.seconds
         self.engine = _Engine(self.engine.config, self.clock)
 
@@ -175,6 +176,7 @@ class TestAsyncClient(AsyncClient):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock: Clock = clock or Clock()
+        """Its clock."""
         self.engine.config.leases.seconds = self.clock.seconds
         self.engine = _AsyncEngine(self.engine.config, self.clock)
 

@@ -26,7 +26,9 @@ class Rate:
     """``count`` jobs in each span of ``per``."""
 
     count: int
+    """How many jobs."""
     per: timedelta
+    """In which span of time."""
 
     def __str__(self) -> str:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"

@@ -37,8 +37,11 @@ _encode_with_text_keys = msgspec.json.Encoder(order="deterministic").encode
 class Codec(Protocol[T]):
     """Encodes and decodes the bodies of a topic."""
 
-    def encode(self, body: T, /) -> bytes: ...
-    def decode(self, raw: bytes, /) -> T: ...
+    def encode(self, body: T, /) -> bytes:
+        """The bytes that are stored for a body."""
+
+    def decode(self, raw: bytes, /) -> T:
+        """The body of stored bytes."""
 
 
 class BodyCodec(Generic[T]):

@@ -39,26 +39,30 @@ _FIRST = b"0"
 
 
 class WorkerTopic(Struct, frozen=True):
-    """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now.
-
-    ``overrun`` of these have taken longer than their timeout: plain functions, which cannot be stopped. ``unknown`` has a line
-    for each task whose jobs it has put back lately, because it does not know the task; ``unknown_tasks`` are their names. ``max_attempts`` are those of the
-    handlers that say it; ``None`` is no limit. ``longest_ms``: for how long it had a job of each handler at most, from its pop
-    to its end, in the last hour (at least half an hour). ``own_slots``: so many of its slots no other topic of the worker takes.
-    ``takes_any_body``: it has one handler for all jobs, whatever their bodies say, and no tasks.
-    """
+    """A topic that a worker consumes."""
 
     name: str
+    """The topic's name."""
     handlers: tuple[str, ...]
+    """The names of its handlers and tasks."""
     slots: int
+    """How many of its jobs the worker runs at a time, at most."""
     busy: int
+    """How many of its jobs are running."""
     overrun: int = 0
+    """How many of these have taken longer than their timeout. They are plain functions, which cannot be stopped."""
     unknown: tuple[str, ...] = ()
+    """A line for each unknown task whose jobs the worker has put back lately."""
     unknown_tasks: tuple[str, ...] = ()
+    """The names of these tasks."""
     max_attempts: dict[str, int | None] = {}
+    """The limit of each handler that sets one; ``None``: it sets that there is no limit."""
     longest_ms: dict[str, int] = {}
+    """For each handler the longest time, in milliseconds, between a job's pop and its end, in the last half hour to hour."""
     own_slots: int = 0
+    """How many of the worker's slots only this topic may use."""
     takes_any_body: bool = False
+    """Whether one handler takes all its jobs, whatever their bodies are, and it has no tasks."""
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
         """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""
@@ -67,39 +71,53 @@ class WorkerTopic(Struct, frozen=True):
 
 
 class HeldJob(Struct, frozen=True):
-    """A job that a worker is working on, handed out at ``taken``; ``overrun`` when it takes longer than its timeout."""
+    """A job that a worker is working on."""
 
     topic: str
+    """The name of its topic."""
     id: str
+    """Its id."""
     attempt: int
+    """Which attempt this is, from 1."""
     taken: datetime
+    """When it was handed out, by the server's clock."""
     overrun: bool = False
+    """Whether it has taken longer than its timeout."""
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A live worker process, as of its last report at ``reported_at``, at most half a minute ago.
-
-    ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
-    takes no new ones. ``now`` is the server's time of this answer. ``mode`` is ``work``, ``quiet`` or ``stop``. ``asked`` is the
-    mode that it was asked to take (``set_worker_mode``), or empty. ``restarts`` has how often each work in the background of its
-    process has failed, and was started again.
-    """
+    """A live worker process, as of its last report, at most half a minute ago."""
 
     name: str
+    """Its name, which ``get`` shows as the holder of its jobs."""
     host: str
+    """The name of its machine."""
     pid: int
+    """Its process id on that machine."""
     version: str
+    """Its version of tarry."""
     since: datetime
+    """Since when the server knows it."""
     reported_at: datetime
+    """When it reported what is here."""
     now: datetime
+    """The moment of this answer. All three are by the server's clock."""
     slots: int
+    """How many jobs it runs at a time, at most."""
     busy: int
+    """How many jobs are running."""
     stopping: bool
+    """Whether it is stopping: it takes no new jobs."""
     topics: tuple[WorkerTopic, ...]
+    """The topics that it consumes."""
     jobs: tuple[HeldJob, ...]
+    """The ten jobs that it has had for the longest time."""
     mode: str
+    """Its mode: ``work``, ``quiet`` (it takes no new jobs) or ``stop``."""
     asked: str = ""
+    """The mode that ``set_worker_mode`` has asked it to take; empty: none."""
     restarts: dict[str, int] = {}
+    """How often each part of its work in the background has failed and was started again."""
 
     @property
     def takes_jobs(self) -> bool:

@@ -30,6 +30,7 @@ class TestClock(Clock):
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
         self.client: TestClient = TestClient(url, self, namespace=namespace)
+        """A client of the test's server, by this clock."""
         self._workers: list[Worker] = []
         self._attached = ExitStack()
 
@@ -103,6 +104,7 @@ class TestAsyncClock:
 
     def __init__(self, clock: TestClock) -> None:
         self.clock = clock
+        """The test clock that it stands for."""
 
     @property
     def now(self) -> datetime:

@@ -21,6 +21,7 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
     """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are those it had then; ``get`` reads it as it is now."""
 
     topic: str
+    """The name of its topic."""
 
     @property
     def _topic(self) -> Topic[Any]:
@@ -55,6 +56,7 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     """A job that ``task.add_async`` added: a ``TaskJob`` whose methods are awaited."""
 
     topic: str
+    """The name of its topic."""
 
     @property
     def _topic(self) -> AsyncTopic[Any]:

@@ -156,6 +156,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         key_limits: Mapping[str, Any],
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
+        """The name that its jobs carry: the function's, or the given one."""
         inner = TaskFunction(registry, function, topic, self.name, options, slots, takes_ahead=takes_ahead, key=key)
         inner.key_limits = dict(key_limits)
         update_wrapper(self, function)

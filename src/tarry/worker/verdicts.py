@@ -89,6 +89,7 @@ class Bury(Exception):
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        """Why; it is kept with the dead job."""
 
 
 class Failed(Exception):
@@ -105,6 +106,7 @@ class Failed(Exception):
             "it is for a handler with batch=, whose jobs it maps to errors; for one job raise the error itself"
         )
         self.errors: Mapping[Any, BaseException | str] = dict(errors)
+        """The error of each job that failed."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Failed, (self.errors,)
@@ -116,6 +118,7 @@ class JobDied(Exception):
     def __init__(self, reason: str, error: BaseException) -> None:
         super().__init__(reason)
         self.error = error
+        """The exception that the handler raised."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -123,9 +126,13 @@ class BackOff:
     """How long a failed job waits: ``first × factorⁿ``, at most ``longest``, give or take ``jitter``."""
 
     first: Duration = 1
+    """The wait after the first failure."""
     factor: float = 2.0
+    """By how much each further wait is longer, from 1 to 1000."""
     longest: Duration = "1h"
+    """No wait is longer, before ``jitter``."""
     jitter: float = 0.2
+    """The largest share of a wait that is added or taken away at random, from 0 to 1."""
 
     @hide_others
     def __init__(

@@ -75,6 +75,7 @@ class Worker(Registry):
         super().__init__()
         self.registered = WorkerRegistrations(self, self._naming)
         self.name: str | None = None if name is None else _check_name(name)
+        """The application's name; ``None`` without one."""
         module = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001  # Python's own, documented
         given = clients.WorkerClients(_check_server(url, client, namespace), namespace)
         ttr_of(ttr)

@@ -71,6 +71,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
             refuse_others(AsyncClient.__init__, self, OF_CLIENT, words=words)
         self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, redisson))
         self.namespace: str = self.engine.config.namespace
+        """The namespace of its topics, locks and guarded queues."""
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

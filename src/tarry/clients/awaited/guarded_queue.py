@@ -37,7 +37,8 @@ class AsyncHeldGuard(Protocol):
 class AsyncGuard(Protocol):
     """Excludes other consumers from a queue: a lock of tarry, or any object with the same ``acquire``."""
 
-    async def acquire(self, *, wait: Duration | None) -> AsyncHeldGuard | None: ...
+    async def acquire(self, *, wait: Duration | None) -> AsyncHeldGuard | None:
+        """Acquires it, waiting at most so long; returns ``None`` if that was not long enough."""
 
 
 class AsyncGuardedQueue(SizedOperators, Generic[T]):
@@ -63,6 +64,7 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
         self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
         self.name: str = context.name
+        """The queue's name."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"

@@ -90,8 +90,7 @@ class AsyncLockLostEvent:
 class AsyncGrant:
     """An acquired lock: one grant for each acquisition. A context manager, which releases it.
 
-    ``token`` is the fencing token: it rises from holder to holder. Pass it along to the system that the lock protects,
-    which must refuse a lower token than the highest it has seen.
+    Pass its ``token`` along to the system that the lock protects, which must refuse a lower token than the highest it has seen.
     """
 
     def __init__(self, locks: LockWatchdog, hold: Hold) -> None:
@@ -100,7 +99,9 @@ class AsyncGrant:
         self._released = False
         self._lost: AsyncLockLostEvent | None = None
         self.name: str = hold.name
+        """The lock's name."""
         self.token: int = hold.token
+        """The fencing token. It is a higher number each time the lock is acquired."""
         hold.grants.add(self)
 
     def __repr__(self) -> str:
@@ -203,6 +204,7 @@ class AsyncLock:
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[AsyncGrant]] = WeakKeyDictionary()
         self.name: str = lock.name
+        """The lock's name."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self._place}>"

@@ -61,6 +61,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         self.keeps_finished: bool = False
         """Whether the topic kept finished jobs when jobs were last popped here."""
         self.name: str = verbs.context.name
+        """The topic's name."""
 
     if not TYPE_CHECKING:
         push = OtherWord("add")

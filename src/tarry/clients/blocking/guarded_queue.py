@@ -38,7 +38,8 @@ class HeldGuard(Protocol):
 class Guard(Protocol):
     """Excludes other consumers from a queue: a lock of tarry, or any object with the same ``acquire``."""
 
-    def acquire(self, *, wait: Duration | None) -> HeldGuard | None: ...
+    def acquire(self, *, wait: Duration | None) -> HeldGuard | None:
+        """Acquires it, waiting at most so long; returns ``None`` if that was not long enough."""
 
 
 class GuardedQueue(SizedOperators, Generic[T]):
@@ -64,6 +65,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         self._poller_names = PollerNames(engine.config.new_waiter_name)
         self._on_late = on_late
         self.name: str = context.name
+        """The queue's name."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.config.redacted}>"

@@ -91,8 +91,7 @@ class LockLostEvent:
 class Grant:
     """An acquired lock: one grant for each acquisition. A context manager, which releases it.
 
-    ``token`` is the fencing token: it rises from holder to holder. Pass it along to the system that the lock protects,
-    which must refuse a lower token than the highest it has seen.
+    Pass its ``token`` along to the system that the lock protects, which must refuse a lower token than the highest it has seen.
     """
 
     def __init__(self, locks: LockWatchdog, hold: Hold) -> None:
@@ -101,7 +100,9 @@ class Grant:
         self._released = False
         self._lost: LockLostEvent | None = None
         self.name: str = hold.name
+        """The lock's name."""
         self.token: int = hold.token
+        """The fencing token. It is a higher number each time the lock is acquired."""
         hold.grants.add(self)
 
     def __repr__(self) -> str:
@@ -204,6 +205,7 @@ class Lock:
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
         self.name: str = lock.name
+        """The lock's name."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} {self._place}>"

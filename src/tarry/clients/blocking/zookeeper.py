@@ -90,6 +90,7 @@ class Client:
         if not isinstance(hosts, str) or not hosts:
             raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
         self.namespace = namespace
+        """The namespace of its locks."""
         self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
         self._locks: Local[str, ZooKeeperLocks] = Local()
         self._closed = False

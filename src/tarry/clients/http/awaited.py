@@ -70,6 +70,7 @@ class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, redisson)
         )
         self.namespace = namespace
+        """The namespace of its topics and locks; ``None``: the token's."""
 
     @hide_others
     def lock(

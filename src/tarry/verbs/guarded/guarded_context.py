@@ -31,7 +31,9 @@ class GuardedItem(Generic[T]):
     """An item that was polled from a guarded queue."""
 
     value: T
+    """The value that was pushed. Bytes if it cannot be decoded."""
     due: datetime
+    """When it was due, by the server's clock."""
     lateness: timedelta
     """How long after its due time it was taken."""
 
@@ -41,8 +43,11 @@ class GuardedStats:
     """The numbers of a guarded queue at one moment."""
 
     size: int
+    """How many items it has."""
     overdue: int
+    """How many of them are due."""
     next_due: datetime | None
+    """When the first item is due, or was; ``None`` if it is empty."""
     lateness: timedelta
     """How late the first item is; zero if none is due."""
 

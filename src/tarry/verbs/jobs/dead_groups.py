@@ -86,6 +86,7 @@ class DeadGroups:
     """Groups of the dead jobs of one page, the largest first. Add up the pages: ``found += topic.dead_groups(cursor=found.cursor)``."""
 
     groups: tuple[DeadGroup, ...]
+    """The groups, the largest first."""
     scanned: int
     """How many dead jobs were read."""
     dead: int

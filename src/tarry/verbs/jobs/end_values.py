@@ -39,10 +39,12 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class End(Generic[T]):
-    """One end of a job. ``id`` names it forever: its moment, the job's id and the receipt of the run. Give it as ``since=`` to go on behind it."""
+    """One end of a job."""
 
     id: str
+    """Names this end forever: its moment, the job's id, and the receipt of the run. To read on behind it, give it as ``since=``."""
     state: EndState
+    """``finished``, ``dead``, or ``late``: dead because it was later than its ``max_lateness``."""
     at: datetime
     """When it ended, by the server's clock, to the microsecond."""
     job: JobInfo[T]
@@ -54,7 +56,9 @@ class UnknownEnds:
     """Some ends from ``since`` to ``until`` are no longer kept, and not known. Those that are kept follow."""
 
     since: datetime
+    """Where the gap begins."""
     until: datetime
+    """Where the gap ends."""
 
 
 class EndsPage(NamedTuple):

@@ -63,13 +63,18 @@ class JobRun(NamedTuple):
 
 
 class FailedAttempt(Struct, frozen=True):
-    """One attempt that failed: its number, when it began and ended, the holder, and the first line of its error."""
+    """One attempt that failed."""
 
     number: int
+    """Which attempt it was, from 1."""
     began: datetime
+    """When it was handed out, by the server's clock."""
     ended: datetime
+    """When its failure was reported, by the server's clock."""
     holder: str
+    """The consumer that had the job; empty if it gave no name."""
     error: str
+    """The reason and the first line of the error."""
 
 
 class FinishedRecord(NamedTuple):

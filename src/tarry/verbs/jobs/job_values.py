@@ -61,9 +61,12 @@ class HasReceipt(Protocol):
     """A job with a receipt: a popped job, or a ``Reservation`` made from its id and receipt."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The job's id."""
+
     @property
-    def receipt(self) -> int: ...
+    def receipt(self) -> int:
+        """The receipt that it was handed out with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,18 @@ class Reservation:
     """A job's id and the receipt it was handed out with: enough to settle it from another process."""
 
     id: str
+    """The job's id."""
     receipt: int
+    """The receipt that the job was handed out with."""
 
 
 class Added(Struct, frozen=True):
-    """The result of ``add``. ``is_new`` is false if ``if_exists="keep"``, ``"once"`` or ``"update"`` found a job with this id."""
+    """The result of ``add``."""
 
     id: str
+    """The job's id: the given one, or one that tarry made."""
     is_new: bool
+    """Whether the call added a job. False if ``if_exists`` found one with this id and left it there."""
     state: JobState
     """``finished`` only of a job that ``if_exists="once"`` found."""
     due: datetime
@@ -94,7 +101,9 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
 
     def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: contents.Record) -> None:
         self.topic = topic
+        """The name of its topic."""
         self.id = id
+        """Its id, unique in its topic."""
         self._codec = codec
         self._value = value
         self._parsed_head: contents.JobContents | None = None
@@ -162,15 +171,13 @@ JobParts = tuple[int, int, PoppedFields]
 
 
 class BaseJob(StoredJob[T]):
-    """A popped job, reserved for its TTR.
-
-    ``attempt`` counts from 1; ``receipt`` proves the reservation, and is higher each time the job is handed out.
-    ``lost`` is true as soon as a worker knows that the reservation is over: stop working on it, another consumer may
-    have it by now.
-    """
+    """A popped job, reserved for its TTR."""
 
     attempt: int
+    """Which attempt this is, from 1."""
     lost: bool
+    """True as soon as a worker knows that the reservation is over. Stop working on the job, because another consumer may
+    have it."""
     _for_modules = ("due_us", "parts", "popped_us", "settled", "ttr_us")
     __slots__ = ("_entered", "attempt", "due_us", "lost", "popped_us", "receipt", "settled", "ttr_us")
 
@@ -178,6 +185,7 @@ class BaseJob(StoredJob[T]):
         id, value, self.attempt, self.due_us, self.ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
+        """Proves the reservation. It is a higher number each time the job is handed out."""
         self.settled = self._entered = self.lost = False
         self.popped_us = now
 
@@ -251,6 +259,7 @@ class JobInfo(StoredJob[T]):
     ) -> None:
         super().__init__(topic, codec, id, value)
         self.state: JobState = state
+        """``delayed``, ``ready``, ``reserved``, ``dead`` or ``finished``."""
         self._history = history
         self._since = since
         self._run_record = run
@@ -415,10 +424,12 @@ def not_kept(job: JobInfo[Any], why: str) -> NoResult:
 
 @dataclass(frozen=True, slots=True)
 class JobPage(Generic[T]):
-    """One page of ``list``. ``cursor`` is ``None`` on the last one. Pages of a search may be empty before that."""
+    """One page of ``list``. Pages of a search may be empty before the last one."""
 
     jobs: tuple[JobInfo[T], ...]
+    """The jobs of the page."""
     cursor: str | None
+    """For the next page; ``None`` on the last one."""
     scanned: int = 0
     """How many jobs were read for it; more than it has if it is one of a search."""
 

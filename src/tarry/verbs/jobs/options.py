@@ -84,15 +84,25 @@ class NewJob(Generic[T]):
     """A job for ``add_many`` with options of its own; the others come from the call."""
 
     body: T
+    """The value that its handler gets."""
     delay: Duration | None = field(default=None, kw_only=True)
+    """How long until it is due. ``None``, here and below: as the call says."""
     at: datetime | None = field(default=None, kw_only=True)
+    """The moment when it is due, instead of ``delay``: a datetime with a time zone."""
     id: str | None = field(default=None, kw_only=True)
+    """Its id; ``None``: tarry makes one."""
     ttr: Duration | None = field(default=None, kw_only=True)
+    """Its time to run."""
     max_attempts: int | UnsetType | None = field(default=UNSET, kw_only=True)
+    """How often it may be handed out; ``None``: without a limit. If it is not given, as the call says."""
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    """A map of strings that is stored beside the body."""
     max_lateness: Duration | None = field(default=None, kw_only=True)
+    """How late it may be handed out. A job that is later dies."""
     priority: int | None = field(default=None, kw_only=True)
+    """0 to 3: of the jobs that are due, those with the highest are handed out first."""
     key: str | None = field(default=None, kw_only=True)
+    """The customer, or whatever else limits for keys count; at most 200 bytes."""
 
 
 class EncodedOptions(NamedTuple):

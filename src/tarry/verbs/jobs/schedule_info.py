@@ -24,31 +24,42 @@ _UNSENT = bytes(7)
 
 @dataclass(frozen=True, slots=True)
 class Schedule(metaclass=HidesOtherWords):
-    """A schedule as it is now.
-
-    ``next`` is its next occurrence, ``None`` while it is paused; one that is past waits for a client that pops, or for room in a full topic. ``fired`` counts its jobs, ``skipped`` the occurrences that
-    were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no running worker's code does any more.
-    ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
-    ``damaged``: what is stored cannot be read, or only by a newer tarry; put it again, or delete it.
-    """
+    """A schedule as it is now."""
 
     _for_modules = ("encoded", "head")
     topic: str
+    """The topic that gets its jobs."""
     id: str
+    """Its name, unique in the topic."""
     every: timedelta | None
+    """The interval; ``None`` if it follows a calendar."""
     cron: str | None
+    """The calendar, such as ``0 9 * * mon``; ``None`` if it has an interval."""
     tz: str | None
+    """The time zone of the calendar, such as ``Europe/Berlin``; ``None``: UTC, or an interval."""
     missed: Missed
+    """The rule for missed occurrences: no job (``skip``), one job for all of them (``once``), or a job for each (``all``)."""
     next: datetime | None
+    """The next occurrence; ``None`` while it is paused. If it is past, it waits for a client that pops, or for room in a
+    full topic."""
     paused: bool
+    """Whether it is paused."""
     fired: int
+    """How many jobs it has added."""
     skipped: int
+    """How many occurrences were missed and got no job."""
     from_code: bool
+    """Whether the code of a worker declares it."""
     orphaned: bool
+    """Whether code declared it, and the code of no running worker does now."""
     version: str | None
+    """Marks the definition that code declared last; ``None`` if it was put by hand."""
     declared: datetime | None = field(compare=False)
+    """When code declared it last; ``None`` if it was put by hand."""
     changed: datetime
+    """When it was changed last."""
     damaged: bool
+    """Whether it cannot be read, or only by a newer tarry. Put it again, or delete it."""
     last: datetime | None
     """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
     _codec: BodyCodec[Any] = field(repr=False, compare=False)

@@ -25,16 +25,19 @@ LimitReason = Literal["pause", "rate", "concurrency", "key"]
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late jobs were handed out since the topic began; percentiles are right to within a fifth.
-
-    ``buckets`` counts them: bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs.
-    """
+    """How late jobs were handed out since the topic began. Percentiles are upper ends of buckets: at most a fifth too high."""
 
     count: int
+    """How many jobs were handed out."""
     p50: timedelta
+    """Half of the jobs were not later than this."""
     p99: timedelta
+    """99 of 100 jobs were not later than this."""
     max: timedelta
+    """The upper end of the last bucket that has a job."""
     buckets: Mapping[int, int] = field(default_factory=dict, repr=False)
+    """How many jobs each bucket has. Bucket k is for jobs that were at least 2^(k/4) - 1 µs late, and less than
+    2^((k+1)/4) - 1 µs."""
 
     @classmethod
     def of(cls, buckets: Mapping[int, int]) -> Lateness:
@@ -60,31 +63,38 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
-    """Why ready jobs are not handed out, and until when at least; ``None``: until ``resume``."""
+    """Why ready jobs are not handed out, and until when at least."""
 
     reason: LimitReason
+    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (a limit of each waiting key)."""
     until: datetime | None
+    """Not before this moment; ``None``: until ``resume``, or until a job ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The numbers of a topic at one moment. A reservation whose TTR is over counts as ready.
-
-    ``limited`` says that ready jobs wait for a pause or a limit: they are not late. ``lateness`` does not count such waiting.
-    """
+    """The numbers of a topic at one moment."""
 
     topic: str
+    """The topic's name."""
     now: datetime
+    """The moment of these numbers, by the server's clock."""
     delayed: int
+    """Jobs that are not due yet."""
     ready: int
+    """Jobs that may be handed out, those whose reservation is over among them."""
     reserved: int
+    """Jobs that a consumer has."""
     dead: int
+    """Jobs that were set aside and are kept."""
     next_due: datetime | None
     """When the first delayed job is due."""
     oldest_ready: datetime | None
     """When the ready job that waits for longest was due."""
     paused_until: datetime | None
+    """When the pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
     limited: LimitStatus | None
+    """The pause or limit that ready jobs wait for, which does not make them late; ``None``: there is none."""
     watching: int
     """Consumers that keep the watch: two at most."""
     added: int
@@ -104,6 +114,7 @@ class Stats:
     lost: int
     swept: int
     lateness: Lateness
+    """How late jobs were handed out. The time of a pause or a limit does not count."""
     retrying: int = 0
     """Those delayed jobs that have failed before."""
     finished_kept: int = 0
@@ -123,7 +134,9 @@ class Stats:
     due_in_1m: int = 0
     """Those delayed jobs that fall due in the next minute."""
     due_in_5m: int = 0
+    """The same for the next five minutes."""
     due_in_15m: int = 0
+    """The same for the next fifteen minutes."""
     full: bool = False
     """Whether another job would be refused with ``TopicFull``; with partitions, by one of them."""
     not_added: int = 0
@@ -142,11 +155,15 @@ class Histogram:
     """How many jobs are due when. Bucket i spans ``start + i × width``."""
 
     now: datetime
+    """The moment of these numbers, by the server's clock."""
     start: datetime
+    """Where the first bucket begins."""
     width: timedelta
+    """How long each bucket is."""
     before: int
     """Jobs that are due before the first bucket."""
     counts: tuple[int, ...]
+    """How many jobs are due in each bucket."""
     after: int
     """Jobs that are due after the last bucket."""
 
@@ -180,31 +197,38 @@ class DueSoon(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MinuteCounts:
-    """The numbers of a topic in one minute, or in one hour that began more than a day ago. ``failed`` counts attempts, the others jobs."""
+    """The numbers of a topic in one minute, or in one hour that began more than a day ago."""
 
     start: datetime
+    """When the minute, or the hour, begins."""
     added: int
+    """Jobs that were added."""
     finished: int
+    """Jobs that were finished."""
     failed: int
+    """Attempts that failed."""
     died: int
+    """Jobs that became dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The settings of a topic: those of its jobs, and the limits for all of them together.
-
-    ``max_attempts=None``: no limit; ``keep_dead=None``: dead jobs stay forever. ``rate``, ``burst`` (how many may go at once
-    after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` if there
-    is no such limit.
-    """
+    """The settings of a topic: those of its jobs, and the limits for all of them together."""
 
     ttr: timedelta
+    """The time to run of its jobs."""
     max_attempts: int | None
+    """How often a job may be handed out; ``None``: without a limit."""
     keep_dead: timedelta | None
+    """How long dead jobs are kept; ``None``: forever."""
     rate: Rate | None
+    """How many jobs may be handed out in a time; ``None``: any number."""
     burst: int | None
+    """How many jobs may be handed out at once after a quiet time; ``None``: there is no rate."""
     concurrency: int | None
+    """How many jobs may be reserved at a time; ``None``: any number."""
     max_lateness: timedelta | None
+    """How late a job may be handed out; a job that is later dies. ``None``: any time."""
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
     max_pending: int | None = None
@@ -234,11 +258,15 @@ class CheckReport:
     """The result of ``check``: without faults if all is well."""
 
     looked_at: int
+    """How many records and places were compared."""
     faults: tuple[str, ...]
+    """A line for each fault."""
     leaving: int = 0
     """Jobs on their way to another topic: a ``migrate`` is running, or was interrupted; run it again to continue."""
     schedules_leaving: int = 0
+    """Schedules on their way to another topic, by the same move."""
 
     @property
     def ok(self) -> bool:
+        """Whether there are no faults."""
         return not self.faults

@@ -61,11 +61,13 @@ class Migrated:
     """The result of ``migrate`` or ``migrate_queue``, or of a dry run."""
 
     moved: int = 0
+    """Jobs, or elements of a queue, that are in the target now."""
     refused: int = 0
     """Jobs whose ids are taken in the target; they stay in the source."""
     reserved: int = 0
     """Reserved jobs: they stay in the source; call ``migrate`` again when they are finished."""
     schedules: int = 0
+    """Schedules that are in the target now."""
     schedules_refused: int = 0
     """Schedules whose names are taken in the target, or that are damaged; they go on in the source."""
     settings: tuple[str, ...] = ()

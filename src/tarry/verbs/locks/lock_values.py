@@ -19,7 +19,9 @@ class LockState:
     """The state of a lock a moment ago."""
 
     name: str
+    """The lock's name."""
     held: bool
+    """Whether somebody has it."""
     holder: str | None
     """The client and its thread or task; ``None`` if the lock is free."""
     depth: int

@@ -173,6 +173,7 @@ class Opaque:
     """Bytes that cannot be decoded here, and are written back unchanged. Every codec accepts it as a value."""
 
     raw: bytes
+    """The bytes."""
 
 
 _EXACT: dict[type, str] = {

@@ -42,6 +42,7 @@ class BlockingQueue(CollectionOperators[T]):
         self.engine = engine
         self.verbs = verbs
         self.name: str = verbs.context.name
+        """The queue's name, as in Java."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"

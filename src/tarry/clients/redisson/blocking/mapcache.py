@@ -51,6 +51,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         self._evictor_use: Any = None
         self.verbs = verbs
         self.name: str = verbs.context.name
+        """The map's name, as in Java."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._engine.config.address.redacted}>"

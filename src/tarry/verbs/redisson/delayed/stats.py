@@ -23,7 +23,9 @@ class QueueStats:
     """A shared queue at one moment, by the server's clock."""
 
     queue: str
+    """The queue's name."""
     now: datetime
+    """The moment of these numbers."""
     waiting: int
     """Elements that are not moved yet, overdue ones among them."""
     overdue: int

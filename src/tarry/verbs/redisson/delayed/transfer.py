@@ -149,7 +149,9 @@ class PoisonElement:
     """Bytes that could not be decoded, and why: a packed element, or the payload of a taken one."""
 
     raw: bytes
+    """The bytes as they are in the queue."""
     reason: str
+    """Why they could not be decoded."""
 
 
 def poll_ready(context: QueueContext[T], limit: int) -> ScriptCall[DecodedPayloads]:

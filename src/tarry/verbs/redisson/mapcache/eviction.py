@@ -96,9 +96,13 @@ class AdaptivePolicy:
     """
 
     minimum: Duration = 5
+    """The shortest time between two looks, in whole seconds."""
     maximum: Duration = 1800
+    """The longest time between two looks."""
     amount: int = 100
+    """How many entries of each kind one look removes, from 1 to 1000."""
     remove_empty: bool = False
+    """Whether an empty map is not looked at until it is used again."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum_s <= self.maximum_s:
@@ -108,10 +112,12 @@ class AdaptivePolicy:
 
     @property
     def minimum_s(self) -> int:
+        """``minimum`` in seconds."""
         return duration_us(self.minimum, "minimum") // SECOND
 
     @property
     def maximum_s(self) -> int:
+        """``maximum`` in seconds."""
         return duration_us(self.maximum, "maximum") // SECOND
 
 

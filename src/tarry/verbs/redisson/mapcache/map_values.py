@@ -18,12 +18,16 @@ KINDS: tuple[EventKind, ...] = ("created", "updated", "removed", "expired")
 
 @dataclass(frozen=True, slots=True)
 class MapEvent(Generic[K, V]):
-    """An event of an entry. ``old`` is the value that an update replaced, else ``None``."""
+    """An event of an entry."""
 
     kind: EventKind
+    """``created``, ``updated``, ``removed`` or ``expired``."""
     key: K
+    """The key of the entry."""
     value: V
+    """Its value; of one that was removed or has expired, the last one."""
     old: V | None = None
+    """The value that an update replaced; ``None`` for other events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,9 @@ class MapStats:
     """A map cache at one moment, by the server's clock."""
 
     name: str
+    """The map's name."""
     now: datetime
+    """The moment of these numbers."""
     size: int
     """Living entries."""
     expired: int
