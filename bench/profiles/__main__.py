@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import socket
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -326,7 +327,7 @@ def tables() -> str:
     }
     about = ", ".join(f"{name} {value}" for name, value in versions.items())
     lines = [
-        f"Counted on {datetime.now(timezone.utc):%Y-%m-%d} with {about}.",
+        f"Counted on {datetime.now(timezone.utc):%Y-%m-%d} at commit {commit()} with {about}.",
         "",
         "**Thousand instructions** an operation takes, in the blocking client and in the server:",
         "",
@@ -361,6 +362,14 @@ def server_version() -> str:
         with plain_client.RespConnection.connect(server.address) as line:
             info = parse_info(line.call("INFO", "server"))
         return str(info.get("valkey_version", info["redis_version"]))
+
+
+def commit() -> str:
+    """The commit of this tree; with ``+`` if files were changed since."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"], capture_output=True, text=True, check=True
+    )
+    return told.stdout.strip()
 
 
 def processor() -> str:

@@ -101,3 +101,10 @@ def test_a_measured_number_by_hand_is_found(text: str) -> None:
 def test_references_formulas_and_made_tables_are_no_numbers_by_hand() -> None:
     made = "<!-- bench: table -->\n| 73 µs |\n<!-- bench: end -->"
     assert by_hand(f"{{{{burst.jobs_per_s}}}} jobs a second, `rate × t`.\n\n{made}\n") == []
+
+
+def test_a_number_of_a_script_is_read_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert figures.fill("{{limit.watch}} {{limit.watch_seat}}") == "10 s 1 s"
+    monkeypatch.setitem(figures.CONSTANTS, "limit.none", figures.Constant("lua/lib/watch", "RENAMED", "us"))
+    with pytest.raises(LookupError, match=r"lua/lib/watch\.lua has no number with the name RENAMED"):
+        figures.fill("{{limit.none}}")

@@ -31,6 +31,8 @@ from tarry.programs.sqs.faults import (
 from tarry.programs.sqs.messages import AttributeValue
 from tarry.programs.sqs.queues import (
     LONGEST_DELAY_S,
+    LONGEST_INVISIBLE_S,
+    LONGEST_RECEIVE_S,
     MOST_BYTES,
     Queue,
     Queues,
@@ -58,7 +60,7 @@ _LATE = ("timed out", "released")
 T = TypeVar("T")
 Answer = dict[str, Any]
 Delay = Annotated[int, Meta(ge=0, le=LONGEST_DELAY_S)]
-Timeout = Annotated[int, Meta(ge=0, le=43_200)]
+Timeout = Annotated[int, Meta(ge=0, le=LONGEST_INVISIBLE_S)]
 EntryId = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -120,7 +122,7 @@ class Receive(Params):
     message_attribute_names: list[str] = []
     max_number_of_messages: Annotated[int, Meta(ge=1, le=10)] = 1
     visibility_timeout: Timeout | None = None
-    wait_time_seconds: Annotated[int, Meta(ge=0, le=20)] | None = None
+    wait_time_seconds: Annotated[int, Meta(ge=0, le=LONGEST_RECEIVE_S)] | None = None
 
 
 class Handle(Params):

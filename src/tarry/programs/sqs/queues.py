@@ -31,14 +31,16 @@ MOST_TRIES = 20
 MOST_TAGS = 50
 LARGEST_PAGE = 1000
 LONGEST_DELAY_S = 2**31 - 1
+LONGEST_RECEIVE_S, LONGEST_INVISIBLE_S = 20, 43_200
+"""As at AWS: how long a receive may wait, and a message may be invisible."""
 MOST_BYTES = 1 << 20
 _NAME = re.compile("[A-Za-z0-9_-]{1,80}")
 _NUMBERS = {
     "DelaySeconds": (0, LONGEST_DELAY_S, 0),
     "MaximumMessageSize": (1024, MOST_BYTES, MOST_BYTES),
     "MessageRetentionPeriod": (60, LONGEST_DELAY_S, 345_600),
-    "ReceiveMessageWaitTimeSeconds": (0, 20, 0),
-    "VisibilityTimeout": (0, 43_200, 30),
+    "ReceiveMessageWaitTimeSeconds": (0, LONGEST_RECEIVE_S, 0),
+    "VisibilityTimeout": (0, LONGEST_INVISIBLE_S, 30),
 }
 """Lowest, highest, default."""
 _KEPT = frozenset(
