@@ -78,6 +78,23 @@ def test_examples_fit_their_schemas() -> None:
                     jsonschema_rs.validator_for(whole).validate(media["example"])
 
 
+def test_generators_of_clients_read_each_schema_in_one_way() -> None:
+    """A default would be a field that is always there; an ``anyOf`` beside fields would be another model."""
+    for name, model in DOCUMENT["components"]["schemas"].items():
+        assert "anyOf" not in model, name
+        for field, schema in model.get("properties", {}).items():
+            place, parts = f"{name}.{field}", schema.get("anyOf", [schema])
+            assert "default" not in schema, place
+            assert all("anyOf" not in part for part in parts), place
+            assert all("type" in part for part in parts if "enum" in part), place
+            assert not {"integer", "number"} <= {part.get("type") for part in parts}, place
+            assert "``" not in schema.get("description", ""), place
+    pop = DOCUMENT["components"]["schemas"]["Pop"]["properties"]
+    assert pop["wait"]["description"] == "how long to wait, at most 60 s; seconds, or text. Without it: 0"
+    assert [part["type"] for part in pop["ttr"]["anyOf"]] == ["number", "string", "null"]
+    assert pop["ttr"]["anyOf"][0] == {"type": "number", "minimum": 0.001, "maximum": 250_000_000_000}
+
+
 @pytest.mark.parametrize(("delay", "is_allowed"), [(None, True), (0, False), (1, False), ("5m", False)])
 def test_a_delay_beside_a_moment_is_refused_also_that_of_no_time(
     fuzzed: RunningService, delay: Any, is_allowed: bool
@@ -114,6 +131,7 @@ UNSAID = {
     r"is before 1970": "what a moment is in UTC",
     r"^(due_after, due_before: reserved, dead|group: only dead)": "what two parameters of a query have to do with each other",
     r"^query: put the options of a JSON request": "what a query and a body have to do with each other",
+    r"^latest: ": "what it has to do with the delay, the id and if_exists",
     r"^delay and at: give one": "as these are, in the query of an add",
     r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",
     r"is given twice": "which elements of a list have an id in common",

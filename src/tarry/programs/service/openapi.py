@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
-from tarry.programs.service import schema_rules
+from tarry.programs.service import plain_schemas, schema_rules
 from tarry.programs.serving import problems
 from tarry.programs.serving.problems import Problem
 from tarry.programs.serving.router import Route
@@ -41,6 +41,8 @@ _GUARDED_TYPES: dict[str, Any] = {"queue": Name}
 def encoded(routes: Sequence[Route], root_path: str = "") -> bytes:
     """The document of these routes, as JSON; of a service below a path with its server's."""
     found = document(routes)
+    schemas = found["components"]["schemas"]
+    schemas |= {name: plain_schemas.without_defaults(model) for name, model in schemas.items()}
     return msgspec.json.encode({**found, "servers": [{"url": root_path}]} if root_path else found)
 
 
@@ -53,7 +55,8 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         for model in (route.body_model, route.query_model, route.answer_model)
         if _is_model(model)
     ]
-    (_, schemas) = msgspec.json.schema_components([*models, Problem], ref_template="#/components/schemas/{name}")
+    (_, written) = msgspec.json.schema_components([*models, Problem], ref_template="#/components/schemas/{name}")
+    schemas: dict[str, dict[str, Any]] = {name: plain_schemas.plain(schema) for name, schema in written.items()}
     paths: dict[str, dict[str, Any]] = {}
     for route in chosen:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
@@ -139,7 +142,7 @@ def _body(route: Route) -> dict[str, Any]:
     if route.forms:
         content["application/x-www-form-urlencoded"] = {"schema": _ref(route.body_model)}
     elif route.reads_body and route.query_model is not None:
-        content["application/octet-stream"] = {"schema": {}}
+        content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
     return {"content": content, "required": _is_required(route.body_model)}
 
 

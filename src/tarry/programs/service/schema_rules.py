@@ -30,31 +30,41 @@ def _both(*parts: Schema) -> Schema:
     return found
 
 
-_JSON = {"required": ["body"], "properties": {"body_base64": {"type": "null"}, "coded": {"const": False}}}
+def _any(*parts: Schema) -> Schema:
+    return {"anyOf": list(parts)}
+
+
+def _all(*parts: Schema) -> Schema:
+    """Beside a model's fields: generators read ``anyOf`` there as other models than this one."""
+    return {"allOf": list(parts)}
+
+
+_JSON: Schema = {
+    "required": ["body"],
+    "properties": {"body": {}, "body_base64": {"type": "null"}, "coded": {"const": False}},
+}
 _BYTES = {"required": ["body_base64"], "properties": {"body_base64": {"type": "string"}, "body": False}}
 _NO_BYTES = {"properties": {"body_base64": {"type": "null"}}}
-_A_BODY = {"anyOf": [_JSON, _BYTES]}
-_ONE_TIME = {"anyOf": [_absent("at"), _absent("delay")]}
-_WHEN = {"anyOf": [_both(_given("delay"), _absent("at")), _both(_given("at"), _absent("delay"))]}
+_A_BODY = _any(_JSON, _BYTES)
+_ONE_TIME = _any(_absent("at"), _absent("delay"))
+_WHEN = _any(_both(_given("delay"), _absent("at")), _both(_given("at"), _absent("delay")))
 RULES: dict[str, Schema] = {
-    "Add": {"allOf": [_A_BODY, _ONE_TIME]},
-    "OneOfMany": {"allOf": [_A_BODY, _ONE_TIME]},
-    "AddMany": _ONE_TIME,
-    "Pushed": _A_BODY,
-    "PushItems": {
-        "anyOf": [
+    "Add": _all(_A_BODY, _ONE_TIME),
+    "OneOfMany": _all(_A_BODY, _ONE_TIME),
+    "AddMany": _all(_ONE_TIME),
+    "Pushed": _all(_A_BODY),
+    "PushItems": _all(
+        _any(
             {"properties": {"layout": {"const": "tarry"}}},
             {"properties": {"items": {"items": {"required": ["body"]}}}},
-        ]
-    },
-    "DeleteMany": {"anyOf": [{"properties": {"running": {"const": False}}}, _absent("state")]},
-    "Reschedule": _WHEN,
-    "RescheduleMany": _WHEN,
-    "PutSchedule": {
-        "allOf": [
-            {"anyOf": [_both(_given("every"), _absent("cron")), _both(_given("cron"), _absent("every", "first"))]},
-            {"anyOf": [_NO_BYTES, _BYTES]},
-        ]
-    },
-    "Remove": {"anyOf": [_is("all", True), {"properties": {"values": {"minItems": 1, "maxItems": 1}}}]},
+        )
+    ),
+    "DeleteMany": _all(_any({"properties": {"running": {"const": False}}}, _absent("state"))),
+    "Reschedule": _all(_WHEN),
+    "RescheduleMany": _all(_WHEN),
+    "PutSchedule": _all(
+        _any(_both(_given("every"), _absent("cron")), _both(_given("cron"), _absent("every", "first"))),
+        _any(_NO_BYTES, _BYTES),
+    ),
+    "Remove": _all(_any(_is("all", True), {"properties": {"values": {"minItems": 1, "maxItems": 1}}})),
 }
