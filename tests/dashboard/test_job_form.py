@@ -84,6 +84,7 @@ def test_a_job_is_added_once_even_if_its_form_is_sent_twice(http: httpx.Client, 
         ({"max_attempts": "many"}, "attempts: 'many' is not a whole number"),
         ({"priority": "high"}, "priority: 'high' is not a whole number of"),
         ({"priority": "4"}, "priority"),
+        ({"key": "k" * 201}, "key: 'kkk"),
         ({"priority": "9" * 5000}, "is not a whole number of at most 19 digits."),
         ({"max_attempts": "9" * 5000}, "is not a whole number. Give one of at most 19 digits"),
         ({"delay": "9" * 5000 + "s"}, "has 5001 characters"),
@@ -111,22 +112,40 @@ def test_an_edited_job_keeps_what_was_not_changed(http: httpx.Client, client: ta
         max_lateness="1h 0.000001s",
         max_attempts=None,
         priority=2,
+        key="customer-7",
     )
     old: Any = topic.get("7")
     said = send(http, form_of(http, "/edit?topic=orders&id=7"), body='{"n": 2}')
     new: Any = topic.get("7")
     assert said == "Job 7 was replaced; it is delayed."
-    assert (new.body, new.due, new.headers, new.priority) == ({"n": 2}, old.due, headers, 2)
+    assert (new.body, new.due, new.headers, new.priority, new.key) == ({"n": 2}, old.due, headers, 2, "customer-7")
     assert (new.head.ttr_ms, new.head.max_lateness_us, new.head.max_attempts) == (
         250,
         3_600_000_001,
         old.head.max_attempts,
     )
     assert (
-        send(http, form_of(http, "/edit?topic=orders&id=7"), delay="0", headers="")
+        send(http, form_of(http, "/edit?topic=orders&id=7"), delay="0", headers="", key="")
         == "Job 7 was replaced; it is ready."
     )
-    assert topic.pop().headers == {}  # type: ignore[union-attr]
+    job: Any = topic.pop()
+    assert (job.headers, job.key) == ({}, None)
+
+
+def test_a_key_is_given_and_shown_and_so_are_its_limits(http: httpx.Client, client: tarry.Client) -> None:
+    client.topic("orders").configure(key_concurrency=2, key_rate="5/s", fair=True)
+    send(http, form_of(http, "/add?topic=orders"), body="1", new="7", key="customer-<7>")
+    assert client.topic("orders").get("7").key == "customer-<7>"  # type: ignore[union-attr]
+    assert '<dt>key</dt><dd class="mono">customer-&lt;7&gt;</dd>' in http.get("/job?topic=orders&id=7").text
+    client.topic("orders").add(2, id="8")
+    assert "<dt>key</dt>" not in http.get("/job?topic=orders&id=8").text
+    page = http.get("/topic?topic=orders").text
+    for limit in (
+        "rate limit of a key</dt><dd>5/1s",
+        "concurrency limit of a key</dt><dd>2",
+        "keys</dt><dd>take turns",
+    ):
+        assert limit in page
 
 
 def test_a_dead_job_is_repaired(http: httpx.Client, client: tarry.Client) -> None:

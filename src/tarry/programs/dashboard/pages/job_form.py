@@ -186,6 +186,7 @@ INPUTS = (
     ),
     OptionInput("max_lateness", "Maximum lateness", "topic's default", _seconds, str),
     OptionInput("priority", "Priority", "0", str, _parse_priority, is_number=True),
+    OptionInput("key", "Key", "none", str, str),
 )
 _NOT_GIVEN = structs.asdict(JobOptions())
 
