@@ -152,6 +152,19 @@ def test_a_priority_applies_to_a_job_and_to_the_lines_of_a_file(client: tarry.Cl
     assert client.schedules.get("orders", "daily").head.priority == 2
 
 
+def test_a_key_is_shown_and_paused(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+    lines = '{"body": 1, "id": "own", "key": "c8"}\n{"body": 2, "id": "shared"}\n'
+    answers("add", "orders", "--file", "-", "--key", "c7", stdin=lines)
+    answers("add", "orders", "3", "--id", "none")
+    assert [job.get("key") for job in answers("get", "orders", "own", "shared", "none")] == ["c8", "c7", None]
+    shown = cli("list", "orders").stdout.splitlines()
+    assert [line.partition("attempts 0")[2] for line in shown] == ["  key c8", "  key c7", ""]
+    assert cli("pause", "orders", "--key", "c7").stdout == "orders  key c7  paused until it is resumed\n"
+    assert [job.get("key") for job in answers("pop", "orders", "--limit", "9")] == ["c8", None]
+    assert answers("resume", "orders", "--key", "c7") == [{"topic": "orders", "key": "c7", "paused_until": None}]
+    assert "late  key c7  2\n" in cli("pop", "orders").stdout
+
+
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:
     client.topic("orders").add(b"\x00\xff")
     [job] = answers("pop", "orders")

@@ -57,6 +57,17 @@ REFUSALS = [
         "add orders 1 --max-attempts 0",
         "--max-attempts: 0; it is a whole number from 1 to 999,999, or none for no limit.",
     ),
+    (
+        "add orders 1 --key ''",
+        "--key: ''; it is text of 1 to 200 bytes of UTF-8 without NUL, such as the name of a customer.",
+    ),
+    ("pause orders --key ''", "--key: ''; it is text of 1 to 200 bytes"),
+    ("configure orders --key-concurrency 0", "--key-concurrency: 0; it is a whole number from 1 to 1,000,000, or none"),
+    ("configure orders --key-rate often", "--key-rate: 'often'; write"),
+    (
+        "configure orders --key-rate 0",
+        "--key-rate: 0 jobs; it is a whole number from 1 to 1,000,000. To hand out nothing, pause the key.",
+    ),
     ("add orders 1 --priority 4", "--priority: 4; it is a whole number from 0 (the default) to 3, higher first."),
     ("add orders 1 --max-attempts many", "--max-attempts: 'many'; give a number, or none."),
     ("add orders 1 --header x", "--header: 'x'; write name=value."),

@@ -77,7 +77,7 @@ def test_tasks_of_a_topic_limit_its_keys_together(imaginary: TestClient, clock: 
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        ({"key_concurrency": 0}, "key_concurrency: 0; .* pause it: pause"),
+        ({"key_concurrency": 0}, "key_concurrency: 0; .* pause the key"),
         ({"key_rate": "often"}, "key_rate: 'often'"),
         ({"fair": "yes"}, "fair: 'yes'; it is True"),
     ],

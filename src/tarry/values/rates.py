@@ -45,8 +45,9 @@ def parse_rate(value: object, what: str = "rate") -> tuple[int, int]:
     if not isinstance(count, int) or isinstance(count, bool):
         raise BadInput(f"{what}: {value!r}; {_TEXT_HINT if isinstance(value, str) else _HINT}.")
     if not 1 <= count <= MOST:
+        paused = "key" if what == "key_rate" else "topic"
         raise BadInput(
-            f"{what}: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
+            f"{what}: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the {paused}."
         )
     try:
         us = duration_us(span, what, minimum=MILLISECOND)

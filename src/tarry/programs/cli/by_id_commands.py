@@ -238,7 +238,8 @@ def _list(
             when = output.rfc3339(output.state_moment(job))
             why = "".join(f"  {part}" for part in (job.reason, output.last_error_line(job)) if part)
             session.print_answer(
-                partial(output.job_data, job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
+                partial(output.job_data, job),
+                f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{output.key_text(job)}{why}",
             )
         left, cursor, looked_at = left - len(page), page.cursor, looked_at + page.scanned
         if cursor is None:

@@ -161,7 +161,7 @@ def pop(
 def _job_as_text(job: BaseJob[Any], data: dict[str, Any]) -> str:
     body = dumps(data["body"]) if "body" in data else f"base64 {data['body_base64']}"
     late = f"{output.span_text(job.lateness)} late"
-    return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"
+    return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}{output.key_text(job)}  {body}"
 
 
 def _settle(

@@ -90,6 +90,16 @@ def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     return as_data(JOB, job)
 
 
+def key_text(job: JobInfo[Any] | BaseJob[Any]) -> str:
+    """``  key customer-7``; nothing for a job without a key, or whose record cannot be read."""
+    from tarry.errors import BodyError
+
+    try:
+        return f"  key {job.key}" if job.key is not None else ""
+    except BodyError:
+        return ""
+
+
 def state_moment(job: JobInfo[Any]) -> datetime | None:
     """The moment that a line about a job shows: when it is due, its TTR ends, it died, or it was finished."""
     return job.due or job.reserved_until or job.died or job.finished

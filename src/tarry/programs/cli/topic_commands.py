@@ -169,12 +169,17 @@ def pause(
     ] = None,
     key: OneKey = None,
 ) -> None:
-    """Pauses a topic: hands out nothing for a time, or until resume."""
+    """Pauses a topic, or one key of it: hands out nothing for a time, or until resume."""
     handle = session.topic(topic)
     if not session.is_known(handle):
         session.print_note(f"{topic} is new: nothing was ever added to it, and nothing is configured for it")
     end = output.rfc3339(handle.pause(duration, key=key))
-    session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
+    data: dict[str, Any] = {"topic": topic, **({} if key is None else {"key": key}), "paused_until": end}
+    session.print_answer(data, f"{topic}{_key_text(key)}  paused until {end or 'it is resumed'}")
+
+
+def _key_text(key: str | None) -> str:
+    return "" if key is None else f"  key {key}"
 
 
 @verb()
@@ -289,9 +294,10 @@ def _limits_text(data: dict[str, Any]) -> str:
 
 @verb()
 def resume(session: CommandSession, topic: TopicName, key: OneKey = None) -> None:
-    """Resumes a paused topic."""
+    """Resumes a paused topic, or a paused key of it."""
     session.topic(topic).resume(key=key)
-    session.print_answer({"topic": topic, "paused_until": None}, f"{topic}  goes on")
+    data: dict[str, Any] = {"topic": topic, **({} if key is None else {"key": key}), "paused_until": None}
+    session.print_answer(data, f"{topic}{_key_text(key)}  goes on")
 
 
 def check_with_progress(topic: Topic[Any]) -> CheckReport:

@@ -251,7 +251,7 @@ def _count(value: int | None, what: str, parts: int = 1, most: int = rates.MOST)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         pause = ". To hand out nothing, pause the topic" if what == "concurrency" and value == 0 else ""
         if what == "key_concurrency" and value == 0:
-            pause = ". To hand out nothing of a key, pause it: pause(key=)"
+            pause = ". To hand out nothing of a key, pause the key"
         raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {most:,}, or None for no such limit{pause}.")
     if value < parts:
         raise BadInput(
