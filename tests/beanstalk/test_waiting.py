@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tarry
 from beanstalk.beans import Bean
 from beanstalk.conftest import Beanstalk, speaking
 from tarry.connections.embedded.server_process import ServerProcess
@@ -74,6 +75,23 @@ def test_twenty_failures_do_not_set_a_job_aside(connect: Connect) -> None:
         assert consumer(b"release %d 1 0" % number) == b"RELEASED"
     stats = consumer.stats(b"stats-job %d" % number)
     assert (stats["state"], stats["reserves"], stats["releases"]) == ("ready", "25", "25")
+
+
+def test_a_job_that_another_client_added_with_a_key_obeys_its_limit(
+    connect: Connect, valkey_url: str, namespace: str
+) -> None:
+    consumer = connect()
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        tube = client.topic("default")
+        tube.configure(key_concurrency=1)
+        tube.add_many([b"one", b"two"], key="a")
+        first = consumer(b"reserve")
+        assert first.endswith(b"one")
+        assert consumer(b"reserve-with-timeout 0") == b"TIMED_OUT"
+        assert consumer(b"release %s 5 0" % first.split()[1]) == b"RELEASED"
+        assert consumer(b"reserve").endswith(b"one"), "its priority is the key's highest now"
+        assert consumer(b"reserve-with-timeout 0") == b"TIMED_OUT"
+        assert tube.check().ok
 
 
 def test_a_closed_connection_gives_its_jobs_back_in_their_order(service: Beanstalk, connect: Connect) -> None:
