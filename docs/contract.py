@@ -23,7 +23,7 @@ COMMENT = re.compile(r"--[^\n]*")
 FUNCTION = re.compile(r"^local function (\w+)\([^\n]*\n(?:(?: [^\n]*)?\n)*?end\n", re.M)
 READING = {
     "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HPTTL", "HRANDFIELD", "HSCAN", "HSTRLEN", "INFO", "LINDEX", "LLEN", "LPOS", "LRANGE",
-    "PTTL", "PUBSUB", "STRLEN", "TIME", "TYPE", "ZCARD", "ZCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
+    "PTTL", "PUBSUB", "STRLEN", "TIME", "TYPE", "ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
 }  # fmt: skip
 """Commands that change nothing."""
 PUBLISHING = {"PUBLISH", "SPUBLISH"}

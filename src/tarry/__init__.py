@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.job_values import Added, JobInfo, JobPage, Reservation
     from tarry.verbs.jobs.options import NewJob
     from tarry.verbs.jobs.schedule_info import Schedule
-    from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
+    from tarry.verbs.jobs.stats import CheckReport, Histogram, KeyStats, MinuteCounts, Stats, TopicSettings
     from tarry.verbs.jobs.topic_migration import Migrated
     from tarry.verbs.locks.lock_values import LockState
     from tarry.worker.registry import Registry
@@ -93,6 +93,7 @@ __all__ = [
     "JobExists",
     "JobInfo",
     "JobPage",
+    "KeyStats",
     "Lock",
     "LockLost",
     "LockState",
@@ -146,7 +147,7 @@ _NAMES_BY_MODULE = {
     "verbs.jobs.job_values": "Added JobInfo JobPage Reservation",
     "verbs.jobs.options": "NewJob",
     "verbs.jobs.schedule_info": "Schedule",
-    "verbs.jobs.stats": "CheckReport Histogram MinuteCounts Stats TopicSettings",
+    "verbs.jobs.stats": "CheckReport Histogram KeyStats MinuteCounts Stats TopicSettings",
     "verbs.jobs.topic_migration": "Migrated",
     "verbs.locks.lock_values": "LockState",
     "worker.registry": "Registry",

@@ -12,14 +12,14 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.verbs.jobs import ends, throughput, views
+from tarry.verbs.jobs import by_key, ends, throughput, views
 from tarry.verbs.jobs.end_values import Position
 from tarry.verbs.redisson.delayed import stats
 from tarry.verbs.redisson.mapcache import redisson_layout
 
 VIEWS = [
     value
-    for module in (ends, views, throughput, stats, redisson_layout)
+    for module in (by_key, ends, views, throughput, stats, redisson_layout)
     for value in vars(module).values()
     if isinstance(value, Script) and value.read_only
 ]
@@ -30,6 +30,7 @@ def fill(client: Any) -> None:
     topic = client.topic("orders")
     topic.add_many(range(5), delay="1h")
     topic.add_many(["a", "b", "c"])
+    topic.add("d", key="tea")
     topic.bury(topic.pop(), reason="no\nuse")
     topic.pop()
     topic.configure(rate="1/1h")
@@ -50,6 +51,8 @@ def test_view_scripts_run_read_only(valkey_url: str, own_server: Callable[..., S
             views.GET.name: client.topic("orders").verbs.get([job.id for job in client.topic("orders").list()]),
             views.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
             views.STATS.name: client.topic("orders").verbs.stats(),
+            by_key.KEY_STATS.name: client.topic("orders").verbs.key_stats("tea"),
+            by_key.BUSIEST_KEYS.name: client.topic("orders").verbs.busiest_keys(10),
             views.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
             views.DUE_SOON.name: client.topic("orders").verbs.due_soon("2h", 10),
             throughput.THROUGHPUT.name: client.topic("orders").verbs.throughput("1d"),

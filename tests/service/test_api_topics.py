@@ -94,6 +94,9 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
     assert pop(api)["ttr_ms"] == 30000
     clock.advance(30)
     assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}
+    assert api.get("/v1/topics/orders/keys?limit=5") == {"keys": []}
+    assert api.get("/v1/topics/orders/keys/a%2Fb")["ready"] == 0
+    assert api.post("/v1/topics/orders/purge", {"key": "a/b"}) == {"count": 0}
     assert api.post("/v1/topics/orders/purge", {}) == {"count": 1}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from story.adapters import Adapter
-from tarry import BadInput
+from tarry import BadInput, NewJob, StaleReceipt
 from tarry.clients.testing import Clock
 
 
@@ -127,3 +127,91 @@ async def test_a_key_without_places_is_a_pause(adapter: Adapter, topic: Any) -> 
         await topic.configure(key_concurrency=0)
     with pytest.raises(BadInput, match="key_rate"):
         await topic.configure(key_rate="many")
+
+
+async def test_the_numbers_of_a_key_say_why_its_jobs_wait(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(key_concurrency=2)
+    await add(topic, clock, "a1 a2 a3 b1 -1")
+    await topic.add("urgent", id="a4", key="a", priority=3)
+    await topic.add("later", id="a5", key="a", delay=60)
+    first, *_ = await topic.pop_many(2)
+    before = await topic.stats(key="a")
+    assert (before.topic, before.key, before.concurrency, before.rate) == (topic.name, "a", 2, None)
+    assert (before.delayed, before.ready, before.reserved, before.held_back) == (1, 2, 2, 2)
+    assert before.limited is not None
+    assert (before.limited.reason, before.limited.until, before.next_run) == ("concurrency", None, None)
+    await topic.finish(first)
+    after = await topic.stats(key="a")
+    assert (after.ready, after.reserved, after.held_back, after.limited, after.next_run) == (2, 1, 1, None, after.now)
+    assert (await topic.stats(key="nobody")).next_run is None
+
+
+async def test_a_key_that_is_paused_or_has_spent_its_rate_says_until_when(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(key_rate="1/10s")
+    await add(topic, clock, "a1 a2 b1")
+    await topic.pop()
+    spent = await topic.stats(key="a")
+    assert spent.limited is not None
+    assert (spent.limited.reason, spent.held_back, str(spent.rate)) == ("rate", 1, "1/10s")
+    assert spent.limited.until == spent.next_run
+    await topic.pause("1h", key="a")
+    paused = await topic.stats(key="a")
+    assert paused.limited is not None
+    assert (paused.limited.reason, paused.limited.until, paused.next_run) == ("pause", *[paused.paused_until] * 2)
+    assert (await topic.stats(key="b")).limited is None
+
+
+async def test_the_topic_counts_what_its_keys_hold_back(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await add(topic, clock, "a1 a2 a3 a4 b1 b2 -1")
+    await topic.add("later", key="a", delay=60)
+    for limit, held in [(None, 0), (3, 1), (2, 2), (1, 4)]:
+        await topic.configure(key_concurrency=limit)
+        job = await topic.pop()  # it finds the turns of the keys again
+        await topic.release(job, delay=0)
+        assert (await topic.stats()).held_back == held
+    await topic.pause(key="b")
+    assert (await topic.stats()).held_back == 5
+    assert [job.key for job in await topic.pop_many(10)].count("a") == 1
+    stats = await topic.stats()
+    assert (stats.held_back, stats.ready, stats.delayed) == (5, 5, 1)
+
+
+async def test_all_jobs_of_a_key_are_deleted(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    await topic.configure(key_concurrency=1)
+    await topic.add_many(range(250), key="a")
+    await add(topic, clock, "a1 b1 -1")
+    await topic.add("later", key="a", delay=60)
+    job = await topic.pop()
+    assert await topic.purge("delayed", key="a") == 1
+    dead = await topic.pop()
+    await topic.bury(dead)
+    assert (job.key, dead.key) == ("a", "b")
+    assert await topic.purge("ready", key="a") == 250
+    assert (await topic.stats(key="a")).reserved == 1
+    assert await topic.purge(key="a") == 1
+    stats = await topic.stats()
+    assert (stats.delayed, stats.ready, stats.reserved, stats.dead, stats.deleted) == (0, 1, 0, 1, 252)
+    with pytest.raises(StaleReceipt):
+        await topic.finish(job)
+    assert await topic.purge(key="b") == 0
+    assert (await topic.check()).ok
+    with pytest.raises(BadInput, match="by their key"):
+        await topic.purge("dead", key="b")
+    await topic.add("again", key="a")
+    assert (await topic.pop(wait=0)).key in ("a", None)
+
+
+async def test_the_busiest_keys_are_those_with_the_most_jobs(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    assert await topic.busiest_keys() == ()
+    await topic.add_many([NewJob(n, key=f"k{n % 150}") for n in range(450)])
+    await topic.add_many(range(20), key="测")
+    await topic.add_many(range(10), key="k7\1")
+    await topic.pop_many(30)
+    found = await topic.busiest_keys(3)
+    assert [key.key for key in found] == ["测", "k7\1", "k0"]
+    assert [key.ready + key.reserved for key in found] == [20, 10, 3]
+    assert len(await topic.busiest_keys(100)) == 100
+    with pytest.raises(BadInput, match="limit"):
+        await topic.busiest_keys(101)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from vectors.calls import Case, Step
@@ -23,12 +24,14 @@ from vectors.table import (
     step,
     value,
 )
+from vectors.table_views import PARTITIONED
 
 OF_K, OF_L = value(key="k"), value(key="l")
 HIGH = value(key="k", priority=3)
 URGENT = value(priority=2)
 PLACE = settings(key_concurrency=1, key_limits="1 0 0 0")
 TWO_PLACES = settings(key_concurrency=2, key_limits="2 0 0 0")
+HELD = raw("ZADD", "by_key", 0, "k\0/" + struct.pack(">d", NOW + 60 * SECOND).decode("latin-1") + "x")
 FAIR = settings(fair=1, key_limits="0 0 0 1")
 RATE = settings(key_rate=f"3 {SECOND}", key_limits=f"0 3 {SECOND} 0")
 
@@ -47,6 +50,14 @@ def configure(*fields: Any, at: int = SECOND) -> Step:
 
 def pause(span: Any, key: str = "k", longer: Any = "", at: int = SECOND) -> Step:
     return step("topic/pause", span, longer, key, at=at)
+
+
+def key_stats(*keys: str, at: int = SECOND) -> Step:
+    return step("topic/key_stats", *keys, at=at)
+
+
+def purge(place: str, limit: int = 100) -> Step:
+    return step("topic/purge_key", "k", place, limit, at=SECOND)
 
 
 def cases_of_keys() -> list[Case]:
@@ -192,6 +203,48 @@ def cases_of_keys() -> list[Case]:
             [RATE, of_k("a", "b"), pop()],
             step("topic/stats", 600 * SECOND, at=1000),
         ),
+        *[
+            Case(f"the numbers of a topic whose keys {what}", before, step("topic/stats", 600 * SECOND, at=at))
+            for what, before, at in [
+                ("have one place", [PLACE, *three, of_k("e"), pop()], SECOND),
+                ("have one place, and are free", [PLACE, *three], SECOND),
+                ("have two places", [TWO_PLACES, *three, of_k("e"), pop()], SECOND),
+                ("have had turns ahead of the clock", [PLACE, *three, settings(turn=NOW + HOUR)], SECOND),
+            ]
+        ],
+        Case("the numbers of a key that waits for a retry", [of_k("a"), HELD], key_stats("k", at=2 * SECOND)),
+        Case("the numbers of a key whose retry is due", [of_k("a"), HELD], key_stats("k", at=HOUR)),
+        Case(
+            "the numbers of keys that are full", [PLACE, *three, of_k("e", due=HOUR), pop()], key_stats("k", "l", "m")
+        ),
+        Case("the numbers of a key with two places", [TWO_PLACES, *three, of_k("e"), pop()], key_stats("k")),
+        Case(
+            "the numbers of keys that have spent their rate",
+            [RATE, *three, add("e", stored=HIGH), pop()],
+            key_stats("k", "l", at=1000),
+        ),
+        Case("the numbers of a key that is paused", [of_k("a"), pause(HOUR)], key_stats("k", at=2 * SECOND)),
+        Case("the numbers of keys without limits", three, key_stats("k", "l", at=2 * SECOND)),
+        Case("the numbers of a topic with partitions, by key", PARTITIONED, key_stats("k")),
+        Case("the numbers of a key without jobs", [], key_stats("k")),
+        Case("the busiest keys of no jobs", [], step("topic/busiest_keys", "", "", 10)),
+        Case("the jobs of a key that has none are purged", [], purge("all")),
+        Case("the busiest keys", three, step("topic/busiest_keys", "", "", 10)),
+        Case("the busiest keys, in steps", three, step("topic/busiest_keys", "", "", 1)),
+        Case("the busiest keys, behind one", [*three, of_k("k\1")], step("topic/busiest_keys", "k", 1, 10)),
+        Case("the busiest keys, behind one, at a distance", three, step("topic/busiest_keys", "k", 3, 10)),
+        Case(
+            "the busiest keys, of which one begins with another",
+            [of_k("a"), add("b", stored=value(key="k\1"))],
+            step("topic/busiest_keys", "", 1, 10),
+        ),
+        Case("the jobs of a key are purged", [*held, of_k("e", due=HOUR)], purge("all")),
+        Case("the jobs of a key that wait are purged", [*held, of_k("e", due=HOUR)], purge("ready")),
+        Case("the jobs of a key that are delayed are purged", [*held, of_k("e", due=HOUR)], purge("delayed")),
+        Case("the jobs of a key that are reserved are purged", held, purge("reserved")),
+        Case("one job of a key is purged", three, purge("all", limit=1)),
+        Case("an unreadable job of a key is purged", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], purge("all")),
+        Case("the jobs of a key are gone that are purged", [of_k("a", "b"), raw("DEL", "keyed")], purge("all")),
         Case("a key is paused", [of_k("a")], pause(HOUR)),
         Case("a key is paused, but not for a shorter time", [of_k("a"), pause(HOUR)], pause(SECOND, longer=1)),
         Case("a key's pause ends", [of_k("a"), pause(HOUR)], pause("")),

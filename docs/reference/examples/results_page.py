@@ -106,6 +106,11 @@ print("most jobs are due at", histogram.start + busiest * histogram.width)
 for minute in orders.throughput(span="1h"):
     print(minute.start, minute.added, minute.finished, minute.failed, minute.died)
 
+# %% KeyStats
+found = orders.stats(key="customer-7")
+if found.limited is not None:
+    print(f"{found.held_back} jobs of {found.key} wait: {found.limited.reason}")
+
 # %% TopicSettings
 settings = orders.configure(ttr="2m", max_attempts=5)
 assert settings.max_attempts == 5 and settings.max_pending is None

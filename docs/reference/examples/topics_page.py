@@ -206,7 +206,12 @@ orders.resume()
 # %% Topic.check
 assert orders.check().ok
 
+# %% Topic.busiest_keys
+orders.add_many([{"order": 20}, {"order": 21}], key="customer-7", delay="1h")
+assert [found.key for found in orders.busiest_keys(3)] == ["customer-7"]
+
 # %% Topic.purge
+assert orders.purge(key="customer-7") == 2
 orders.add({"order": 6}, delay="1h")
 assert orders.purge("delayed") == 1
 

@@ -19,7 +19,20 @@ from tarry.core.scripts import Script
 from tarry.values import keys
 from tarry.verbs import liveness, tokens, workers
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.jobs import add, by_id, ends, holders, partitions, pop, settings, settle, steps, throughput, views
+from tarry.verbs.jobs import (
+    add,
+    by_id,
+    by_key,
+    ends,
+    holders,
+    partitions,
+    pop,
+    settings,
+    settle,
+    steps,
+    throughput,
+    views,
+)
 from tarry.verbs.jobs import topic_migration as job_migration
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.redisson import names
@@ -42,7 +55,7 @@ _WAITED = "blpop lpop llen client|id client|unblock"
 _LIVENESS = "subscribe unsubscribe ssubscribe sunsubscribe publish pubsub|numsub"
 _TOPICS = "sadd scard smembers zcount publish spublish"
 _SHARED = "hincrbyfloat zincrby spublish watch unwatch multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen incrby"
-_PRODUCER_MODULES = (add, by_id, ends, views, throughput, partitions, schedules)
+_PRODUCER_MODULES = (add, by_id, by_key, ends, views, throughput, partitions, schedules)
 _CONSUMER_MODULES = (
     *_PRODUCER_MODULES, pop, holders, settle, steps, settings, job_migration, schedule_migration, workers, liveness, occurrences,
 )  # fmt: skip

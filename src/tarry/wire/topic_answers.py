@@ -7,7 +7,16 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
-from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, LimitStatus, MinuteCounts, Stats, TopicSettings
+from tarry.verbs.jobs.stats import (
+    CheckReport,
+    Histogram,
+    KeyStats,
+    Lateness,
+    LimitStatus,
+    MinuteCounts,
+    Stats,
+    TopicSettings,
+)
 from tarry.verbs.workers import WorkerInfo
 from tarry.wire.schemas import Schema, field_schema, model_schema, schema_of
 
@@ -26,6 +35,14 @@ LATENESS = schema_of(
 )
 LIMIT_STATUS = schema_of(LimitStatus, "LimitStatusShown", "``until`` null: until ``resume``.")
 STATS = schema_of(Stats, "TopicStats", "A topic at one moment. A reservation whose TTR is over counts as ready.")
+KEY_STATS = schema_of(
+    KeyStats,
+    "KeyStatsShown",
+    "The jobs of one key at one moment; dead and finished ones are not counted by key.",
+)
+BUSIEST_KEYS: Schema[tuple[KeyStats, ...]] = field_schema(
+    "BusiestKeys", "keys", tuple[KeyStats, ...], "The one with the most jobs first."
+)
 HISTOGRAM = schema_of(
     Histogram, "TopicHistogram", "How many jobs are due when. Bucket i spans ``start + i × width_ms``."
 )

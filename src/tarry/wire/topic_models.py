@@ -100,10 +100,17 @@ class SetWorkerMode(Strict):
     mode: WorkerMode
 
 
+class KeysQuery(Strict):
+    """``limit``: how many keys."""
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
 class Purge(Strict):
-    """``state``: only these; without it all."""
+    """``state``: only these; without it all. ``key``: of this key, those that are delayed, ready or reserved."""
 
     state: StateFilter | None = None
+    key: Key | None = None
 
 
 class Configure(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.dead_groups import DeadGroups
     from tarry.verbs.jobs.pop import RawJob
     from tarry.verbs.jobs.settle import SettleVerb
-    from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
+    from tarry.verbs.jobs.stats import CheckReport, Histogram, KeyStats, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -412,9 +412,25 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
         return AsyncEnds(self.engine, self.verbs, since, wait_seconds(wait))
 
-    async def stats(self) -> Stats:
-        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic."""
+    @overload
+    async def stats(self, *, key: None = None) -> Stats: ...
+    @overload
+    async def stats(self, *, key: str) -> KeyStats: ...
+    async def stats(self, *, key: str | None = None) -> Stats | KeyStats:
+        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic.
+
+        With ``key`` those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one can go.
+        """
+        if key is not None:
+            return await self.engine.run_view(self.verbs.key_stats(key))
         return await self.engine.run_view(self.verbs.stats())
+
+    async def busiest_keys(self, limit: int = 10) -> tuple[KeyStats, ...]:
+        """Returns the keys with the most jobs, delayed, ready and reserved, the most first; at most ``limit``, up to 100.
+
+        At most 1,000 keys are looked at; of more, each that has a thousandth of the jobs.
+        """
+        return await self.engine.run_view(self.verbs.busiest_keys(limit))
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
@@ -501,9 +517,13 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         )
         return await self.engine.run(self.verbs.configure(given))
 
-    async def purge(self, state: StateFilter | None = None) -> int:
-        """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising."""
-        return await self.engine.run(self.verbs.purge(state))
+    async def purge(self, state: StateFilter | None = None, *, key: str | None = None) -> int:
+        """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising.
+
+        With ``key`` those of this key that are delayed, ready or reserved, in steps. Its dead and finished jobs stay, as they are not found
+        by their key; its pause stays, too.
+        """
+        return await self.engine.run(self.verbs.purge(state, key))
 
     async def _settle(
         self, verb: SettleVerb[P], jobs: Sequence[HasReceipt], *args: P.args, **options: P.kwargs

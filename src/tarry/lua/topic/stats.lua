@@ -6,7 +6,7 @@ local clock, lately = unpack(ARGV)
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
 -- when, meta, retrying, finished jobs that are kept, dead jobs that died in the last `lately` µs, when the last one died,
 -- reservations whose TTR is over, jobs that an interrupted move has left between topics (and one more), delayed jobs that fall due
--- within 1, 5 and 15 minutes.
+-- within 1, 5 and 15 minutes, ready jobs that their keys hold back.
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -34,14 +34,19 @@ local ran_out = first_of(reserved, '-inf')
 if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
 local paused, _, opens_at, full = handout_limits()
 local why, wait = false, now
+local with_key = redis.call('ZCOUNT', keyed, '-inf', present)
+local held_back = 0
+if with_key > 0 then
+-- include key_state
+  held_back = may_hold_back and with_key - jobs_that_may_go(with_key) or 0
+end
 if ready + over > 0 then
   if opens_at > wait then why, wait = 'rate', opens_at end
   if full then
     local back = tonumber(first_of(reserved, '-inf'))
     if back > wait then why, wait = 'concurrency', back end
   end
-  local with_key = why and 0 or redis.call('ZCOUNT', keyed, '-inf', present)
-  if with_key > 0 and with_key == ready + over then  -- all of them have a key: whether one may go
+  if not why and with_key > 0 and with_key == ready + over then  -- all of them have a key: whether one may go
     local turn = tonumber(redis.call('HGET', meta, 'keyed_next') or '') or tonumber(first_of(reserved, '-inf') or now)
     if turn > now then why, wait = 'key', turn end
   end
@@ -69,4 +74,5 @@ return {
   due_within(1),
   due_within(5),
   due_within(15),
+  held_back,
 }

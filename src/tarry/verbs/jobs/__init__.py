@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs import by_id as by_id
+    from tarry.verbs.jobs import by_key as by_key
     from tarry.verbs.jobs import durability as durability
     from tarry.verbs.jobs import ends as ends
     from tarry.verbs.jobs import holders as holders
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs import throughput as throughput
     from tarry.verbs.jobs import views as views
 else:  # a type checker refuses unknown names
-    _LAZY = frozenset("by_id durability ends holders merge pop settings settle steps throughput views".split())
+    _LAZY = frozenset("by_id by_key durability ends holders merge pop settings settle steps throughput views".split())
 
     def __getattr__(name: str) -> object:
         if name in _LAZY:

@@ -20,7 +20,7 @@ from tarry.verbs.jobs.job_values import JobInfo
 from tarry.verbs.jobs.precedence import MAX_ATTEMPTS, Level, decide
 
 T = TypeVar("T")
-LimitReason = Literal["pause", "rate", "concurrency", "key"]
+LimitReason = Literal["pause", "rate", "concurrency", "key", "retry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,34 @@ class Stats:
     max_pending: int | None = None
     """The limits for producers, of all partitions together; ``None``: no such limit."""
     max_pending_bytes: int | None = None
+    held_back: int = 0
+    """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. With a
+    ``key_concurrency`` above 1 and more than 100 keys that could run, each further key counts as one job that can go."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStats:
+    """The jobs of one key at one moment. Dead and finished jobs are not counted by key. A reservation whose TTR is over counts as reserved
+    until the next pop."""
+
+    topic: str
+    key: str
+    now: datetime
+    delayed: int
+    ready: int
+    reserved: int
+    held_back: int
+    """Those ready jobs that cannot go now."""
+    limited: LimitStatus | None
+    """Why none of the ready jobs can go: ``pause``, ``rate``, ``concurrency`` (others of the key run; ``until`` is ``None``), or ``retry``."""
+    next_run: datetime | None
+    """When the next job can go; ``None``: none waits, or a reserved one of the key must end first."""
+    paused_until: datetime | None
+    """The end of the key's pause."""
+    concurrency: int | None
+    """The topic's ``key_concurrency``."""
+    rate: Rate | None
+    """The topic's ``key_rate``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.pop import PopReply
     from tarry.verbs.jobs.settings import SettingsChange, StoredSettings
     from tarry.verbs.jobs.settle import Failure, SettleVerb
-    from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, MinuteCounts, Stats, TopicSettings
+    from tarry.verbs.jobs.stats import CheckReport, DueSoon, Histogram, KeyStats, MinuteCounts, Stats, TopicSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -322,6 +322,22 @@ class TopicVerbs(Partitions[T]):
     def stats(self) -> Operation[Stats]:
         return self._on_each(lambda part: job_verbs.views.topic_stats(part.context), job_verbs.merge.merge_stats)
 
+    def key_stats(self, key: str) -> Operation[KeyStats]:
+        """The numbers of a key."""
+        job_verbs.by_key.raw_key(key)
+        return self._on_each_or_key(
+            key,
+            lambda part: _first(job_verbs.by_key.key_stats(part.context, [key])),
+            lambda found: found[0],
+        )
+
+    def busiest_keys(self, limit: int) -> Operation[tuple[KeyStats, ...]]:
+        """The keys with the most jobs."""
+        most = job_verbs.by_key.checked_limit(limit)
+        return self._on_each(
+            lambda part: job_verbs.by_key.busiest_keys(part.context, most), lambda found: found[0]
+        )  # a topic with partitions has no keys
+
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> Operation[Histogram]:
@@ -404,11 +420,19 @@ class TopicVerbs(Partitions[T]):
     def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: StoredSettings) -> Flow[int]:
         return on_each(others, lambda verbs: job_verbs.settings.copy_first(verbs.keys, verbs.share, stored), max)
 
-    def purge(self, state: StateFilter | None) -> Operation[int]:
-        return self._on_each(lambda part: job_verbs.settings.purge(part.keys, state), sum)
+    def purge(self, state: StateFilter | None, key: str | None = None) -> Operation[int]:
+        if key is None:
+            return self._on_each(lambda part: job_verbs.settings.purge(part.keys, state), sum)
+        job_verbs.by_key.raw_key(key), job_verbs.by_key.place_of(state)
+        return self._on_each_or_key(key, lambda part: job_verbs.by_key.purge_key(part.keys, state, key), sum)
 
     def check(self) -> Operation[CheckReport]:
         return self._on_each(lambda part: job_verbs.views.check_topic(part.keys), job_verbs.merge.merge_checks)
+
+
+def _first(request: ScriptCall[list[R]]) -> Flow[R]:
+    """The first value of an answer."""
+    return (yield from ask(request))[0]
 
 
 def _id_of(body: Any, new_id: bytes) -> bytes:

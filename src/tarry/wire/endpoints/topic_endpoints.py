@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from tarry.verbs.jobs.dead_groups import DeadGroup, DeadGroups
-from tarry.verbs.jobs.stats import CheckReport, Histogram, Lateness, MinuteCounts, Stats, TopicSettings
+from tarry.verbs.jobs.stats import (
+    CheckReport,
+    Histogram,
+    KeyStats,
+    Lateness,
+    LimitStatus,
+    MinuteCounts,
+    Stats,
+    TopicSettings,
+)
 from tarry.wire import answers, topic_answers, topic_models
 from tarry.wire.endpoint import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Endpoint, Example
 from tarry.wire.schemas import NOTHING
@@ -18,6 +27,10 @@ _STATS = Stats(
     oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
     died=0, too_late=0, kicked=0, deleted=2, replaced=0, refused=0, repeated=0, lost=0, swept=0,
     lateness=Lateness(1003, timedelta(microseconds=310), timedelta(microseconds=1800), timedelta(microseconds=4100)),
+)  # fmt: skip
+_KEY_STATS = KeyStats(
+    topic="orders", key="customer-7", now=_NOW, delayed=0, ready=12, reserved=2, held_back=12,
+    limited=LimitStatus("concurrency", None), next_run=None, paused_until=None, concurrency=2, rate=None,
 )  # fmt: skip
 _SETTINGS = TopicSettings(
     ttr=timedelta(minutes=1),
@@ -62,6 +75,23 @@ STATS = Endpoint(
     problem_codes=UNKNOWN,
     returns=topic_answers.STATS,
     example=Example(answer=_STATS, path=_PATH),
+)
+BUSIEST_KEYS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/keys",
+    scopes=ANY_SCOPE,
+    query_model=topic_models.KeysQuery,
+    problem_codes=UNKNOWN,
+    returns=topic_answers.BUSIEST_KEYS,
+    example=Example(answer=(_KEY_STATS,), path=_PATH),
+)
+KEY_STATS = Endpoint(
+    "GET",
+    "/v1/topics/{topic}/keys/{key}",
+    scopes=ANY_SCOPE,
+    problem_codes=UNKNOWN,
+    returns=topic_answers.KEY_STATS,
+    example=Example(answer=_KEY_STATS, path={**_PATH, "key": "customer-7"}),
 )
 HISTOGRAM = Endpoint(
     "GET",

@@ -29,7 +29,7 @@ from tarry.errors import BadInput
 from tarry.values import names, rates
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs import add, holders, settings, steps, throughput, views
+from tarry.verbs.jobs import add, by_key, holders, settings, steps, throughput, views
 from tarry.verbs.jobs.by_id import ByIdVerb
 from tarry.verbs.jobs.dead_groups import DeadGroups, JobSearch
 from tarry.verbs.jobs.durability import WITHIN_MS, confirmation_for
@@ -38,7 +38,7 @@ from tarry.verbs.jobs.options import JobOptions, NewJob, check_new_job, key_of
 from tarry.verbs.jobs.partitions import check_count
 from tarry.verbs.jobs.settings import SettingsChange
 from tarry.verbs.jobs.settle import SettleVerb
-from tarry.verbs.jobs.stats import CheckReport, Histogram, MinuteCounts, Stats, TopicSettings
+from tarry.verbs.jobs.stats import CheckReport, Histogram, KeyStats, MinuteCounts, Stats, TopicSettings
 from tarry.verbs.jobs.topic_context import TopicContext, require_several
 from tarry.wire import job_models as models
 from tarry.wire import topic_models
@@ -238,6 +238,13 @@ class HTTPTopicVerbs(Generic[T]):
     def stats(self) -> HTTPRequest[Stats]:
         return self.request(topics.STATS)
 
+    def key_stats(self, key: str) -> HTTPRequest[KeyStats]:
+        by_key.raw_key(key)
+        return self.request(topics.KEY_STATS, key)
+
+    def busiest_keys(self, limit: int) -> HTTPRequest[tuple[KeyStats, ...]]:
+        return self.request(topics.BUSIEST_KEYS, query={"limit": str(by_key.checked_limit(limit))})
+
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> HTTPRequest[Histogram]:
@@ -272,9 +279,12 @@ class HTTPTopicVerbs(Generic[T]):
                 fields[name] = f"{count}/{us}us"
         return self.request(topics.CONFIGURE, body=topic_models.Configure(**fields))
 
-    def purge(self, state: StateFilter | None) -> HTTPRequest[int]:
-        ranges_of(state)
-        return self.request(topics.PURGE, body=topic_models.Purge(state=state))
+    def purge(self, state: StateFilter | None, key: str | None = None) -> HTTPRequest[int]:
+        if key_of(key) is None:
+            ranges_of(state)
+        else:
+            by_key.place_of(state)
+        return self.request(topics.PURGE, body=topic_models.Purge(state=state, key=key))
 
 
 def _several(ids: Sequence[str]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from tarry import CheckReport, DeadGroups, Histogram, JobPage, MinuteCounts, Stats, TopicSettings
+from tarry import CheckReport, DeadGroups, Histogram, JobPage, KeyStats, MinuteCounts, Stats, TopicSettings
 from tarry.errors import BadInput, UnknownTopic
 from tarry.internal import perform, perform_view, server_verbs
 from tarry.programs.serving.problems import UnknownCursor
@@ -52,6 +52,18 @@ async def set_worker_mode(request: ServiceRequest) -> bool:
 async def stats(request: ServiceRequest) -> Stats:
     """Counts by state, next due, oldest ready, totals and lateness."""
     return await _view_of_known(request, request.topic.stats())
+
+
+@table.handles(endpoints.BUSIEST_KEYS)
+async def busiest_keys(request: ServiceRequest) -> tuple[KeyStats, ...]:
+    """The keys with the most jobs, delayed, ready and reserved. At most 1,000 keys are looked at."""
+    return await _view_of_known(request, request.topic.busiest_keys(request.query_model.limit))
+
+
+@table.handles(endpoints.KEY_STATS)
+async def key_stats(request: ServiceRequest) -> KeyStats:
+    """The jobs of one key, why they wait, and when the next one can go."""
+    return await _view_of_known(request, request.topic.stats(key=request.path["key"]))
 
 
 async def _view_of_known(request: ServiceRequest, view: Coroutine[Any, Any, T]) -> T:
@@ -142,9 +154,12 @@ async def resume(request: ServiceRequest) -> None:
 
 @table.handles(endpoints.PURGE)
 async def purge(request: ServiceRequest) -> int:
-    """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising."""
+    """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising.
+
+    With `key` those of this key that are delayed, ready or reserved; its dead and finished jobs stay.
+    """
     await _refuse_unknown(request)
-    return await request.topic.purge(request.payload.state)
+    return await request.topic.purge(request.payload.state, key=request.payload.key)
 
 
 @table.handles(endpoints.SETTINGS)
