@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 import tarry
+from tarry.worker import liveness
 
+liveness.START_S = float(os.environ.get("START_S", liveness.START_S))
 worker = tarry.Worker(
     ttr=os.environ.get("TTR", "10m"),
     grace=os.environ.get("GRACE", "10s"),
