@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady mutants bench bench-peers profile chaos lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady prove mutants bench bench-peers profile chaos lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,10 @@ test-oldest: packages venv ## the oldest version of each dependency: tests of wh
 # make test-steady ROUNDS=3 WHOLE=6
 test-steady: packages venv ## is the suite ever red for nothing? the racy tests 20 times on a busy machine; ROUNDS=, WHOLE= runs of make test
 	@$(BIN)/python tests/steady.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WHOLE),--whole $(WHOLE))
+
+# make prove MINUTES=120 ONLY=chaos,whole
+prove: packages venv $(STAMP)-dist ## what a release is to have passed, on one tree of src: what fits into MINUTES=120; the next call continues
+	@$(BIN)/python tools/prove.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants

@@ -3,6 +3,8 @@
     make test-steady                 the tests of RACY, 20 times, beside two busy loops per core
     make test-steady ROUNDS=3        three times
     make test-steady WHOLE=6         then `make test` six times, every other one beside the busy loops
+    tests/steady.py --round          the tests of RACY once, in the foreground and unrecorded
+    tests/steady.py --beside make test   a command, beside two busy loops per core: both for `make prove`
 
 Each run has its output in build/steady, and a line in build/steady/record.jsonl: the commit, what ran, the load, what failed, what
 was unsteady. Interrupted, it goes on with what the record does not have for this commit. It ends with a list of what failed when,
@@ -77,13 +79,15 @@ def busy_loops(many: int) -> Iterator[None]:
             one.wait()
 
 
+def racy() -> list[str]:
+    """The command of a round."""
+    places = [f"tests/{place}" for place in RACY]
+    return [sys.executable, "-m", "pytest", "-n", str(4 * CORES), "-m", "not long", *places]
+
+
 def run(name: str, *, busy: bool) -> dict[str, Any]:
     """Runs one of them, and answers its line of the record."""
-    words = ["make", "test"]
-    if name.startswith("racy"):
-        places = [f"tests/{place}" for place in RACY]
-        several = ["-n", str(4 * CORES)]
-        words = [sys.executable, "-m", "pytest", *several, "-m", "not long", *places]
+    words = racy() if name.startswith("racy") else ["make", "test"]
     began = time.time()
     output = FOLDER / f"{name.replace(' ', '-')}.log"
     with output.open("wb") as said, busy_loops(2 * CORES if busy else 0):
@@ -110,7 +114,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--whole", type=int, default=0)
+    parser.add_argument("--round", action="store_true")
+    parser.add_argument("--beside", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
+    if asked.beside:
+        with busy_loops(2 * CORES):
+            return subprocess.run(asked.beside, check=False).returncode
+    if asked.round:
+        return subprocess.run(racy(), cwd=ROOT, check=False).returncode
     FOLDER.mkdir(parents=True, exist_ok=True)
     RECORD.touch()
     begun = time.strftime(MOMENT)
