@@ -132,7 +132,7 @@ class KeyedGame(Game):
         self.believed.note_runnable()
         prefix = f"tarry:{{{self.client.namespace}/t}}:"
         entries = self.server.zrange(prefix + "by_key", 0, -1)
-        waiting = Counter(entry.split(b"\0")[0] for entry in entries if entry.split(b"\0", 1)[1][:1] != b"r")
+        waiting = Counter(entry.split(b"\0")[0] for entry in entries if entry.split(b"\0", 1)[1][:1] != b"!")
         jobs = [job for job in self.believed.jobs.values() if job.key is not None]
         assert waiting == Counter(job.key.encode() for job in jobs if job.place == "due" and job.key)
         turns = dict(self.server.zrange(prefix + "turns", 0, -1, withscores=True))

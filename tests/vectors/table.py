@@ -103,8 +103,10 @@ def pop(
 
 
 def finish(*ids: str, receipt: int = 0, result: str = "", replay: int = 0, at: int = SECOND) -> Step:
-    """``receipt`` is a moment like ``at``: that of the pop."""
-    return step("topic/finish", replay, *(one for id in ids for one in (id, NOW + receipt, result)), at=at)
+    """``receipt`` is a moment like ``at``: that of the pop. Without the keys of jobs with a key, as nearly all calls are."""
+    return step("topic/finish", replay, *(one for id in ids for one in (id, NOW + receipt, result)), at=at)._replace(
+        fewer=4
+    )
 
 
 def release(*ids: str, receipt: int = 0, due: Any = 0, counted: Any = 1, limit: int = 0, fault: str = "oh\nmore", replay: int = 0, at: int = SECOND) -> Step:  # fmt: skip
@@ -395,7 +397,7 @@ def cases_of_settled() -> list[Case]:
         Case("ten jobs are finished, one is over", [add(*"abcdefghi"), pop(9), add("j"), pop(ttr=SECOND // 2, at=1)], finish(*"abcdefghi")),
         Case("sixteen jobs are finished", [add(*SIXTEEN), pop(16)], finish(*SIXTEEN)),
         Case("sixteen jobs are finished, of two pops", [add(*SIXTEEN), pop(8), pop(8, at=1)], finish(*SIXTEEN)),
-        Case("sixteen jobs are finished, one with another receipt", [add(*SIXTEEN), pop(16)], step("topic/finish", 0, *(one for id in SIXTEEN for one in (id, NOW + (id == "p"), "")), at=SECOND)),
+        Case("sixteen jobs are finished, one with another receipt", [add(*SIXTEEN), pop(16)], step("topic/finish", 0, *(one for id in SIXTEEN for one in (id, NOW + (id == "p"), "")), at=SECOND)._replace(fewer=4)),
         Case("sixteen jobs are finished, one is over", [add(*SIXTEEN[1:]), add("a", stored=value(ttr_ms=500)), pop(16)], finish(*SIXTEEN)),
         Case("sixteen jobs are finished, one was released", [add(*SIXTEEN), pop(16), release("p", counted=0, fault="", at=1)], finish(*SIXTEEN)),
         Case("sixteen jobs are finished, one was released, and is dead", [limits(max_lateness=SECOND), add(*SIXTEEN), pop(16), release("p", counted=0, fault="", at=1), pop(at=9 * SECOND)], finish(*SIXTEEN, at=10 * SECOND)),
@@ -616,7 +618,7 @@ def cases_of_updates() -> list[Case]:
         Case("an updated job that nobody has had is replaced in its window", waits, add("a", due=HOUR, mark=f"l{HOUR} ", at=HOUR)),
         Case("an updated job is finished", changed, finish("a")),
         Case("an updated job with a priority is finished", urgent, finish("a")),
-        Case("an updated job is finished beside another", [*changed, add("b", at=10), pop(at=11)], step("topic/finish", 0, "a", NOW, "", "b", NOW + 11, "", at=SECOND)),
+        Case("an updated job is finished beside another", [*changed, add("b", at=10), pop(at=11)], step("topic/finish", 0, "a", NOW, "", "b", NOW + 11, "", at=SECOND)._replace(fewer=4)),
         Case("an updated job is finished at its second attempt", again, finish("a", receipt=2)),
         Case("an updated job is finished in a topic that keeps it", [KEEPS, *changed], finish("a", result="j7")),
         Case("an updated job is finished in a full topic", [ONE_AT_A_TIME, *changed], finish("a")),

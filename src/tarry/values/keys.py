@@ -10,7 +10,7 @@
     tarry:{NAMESPACE/TOPIC}:attempts   hash         id → its last failed attempts           from the first failure on
     tarry:{NAMESPACE/TOPIC}:priority1  sorted set   id → when it is due, as in `due`        waiting jobs of this priority; so are `priority2`, `priority3`
     tarry:{NAMESPACE/TOPIC}:keyed      sorted set   id → when it is due, server µs          waiting jobs with a key, which are not in `due`
-    tarry:{NAMESPACE/TOPIC}:by_key     sorted set   key and due or `r`, id                  waiting and reserved jobs with a key, by it
+    tarry:{NAMESPACE/TOPIC}:by_key     sorted set   key and due or `!`, id                  waiting and reserved jobs with a key, by it
     tarry:{NAMESPACE/TOPIC}:turns      sorted set   key → when it may run, server µs        keys with a job that may run, now or later
     tarry:{NAMESPACE/TOPIC}:paces      sorted set   `r` or `p`, key → until when it waits   keys whose rate is spent, or that are paused
     tarry:{NAMESPACE/TOPIC}:minutes    list         the totals at the first pop of each minute, for a day, and of each hour, for a week

@@ -2,8 +2,8 @@
 --
 --   keyed    sorted set   id → when it is due: jobs with a key that wait; they are here instead of in `due`
 --   by_key   sorted set   all scores 0, so in the order of the bytes, and counted by ZLEXCOUNT:
+--                         KEY NUL "!" id            one that is reserved
 --                         KEY NUL level due id      one that waits; the level is 3 for no priority, 0 for the highest; the due time is a double
---                         KEY NUL "r" id            one that is reserved
 --   turns    sorted set   key → from when one of its jobs may be handed out; not there: none waits, or the key is full
 --   paces    sorted set   "r" KEY → until when its rate is spent; "p" KEY → the end of its pause
 --   meta     keys         there was a job with a key: from then on these keys are declared in every call (`KEYED` asks for them)
@@ -15,23 +15,17 @@
 --
 -- A script notes the keys that it touched, and then finds their turns from what is stored (lib/turns.lua): nothing is counted up and down.
 
-local NO_PRIORITY, RESERVED = 51, 'r'  -- "3"
+-- include read_key
 local touched, noted = {}, {}  -- keys, in order; key → {first due of what came, whether something left, whether a place became free}
 
 -- The key of a record that can be read, and its level.
 local function key_of(value)
   local flags, further, _, _, _, _, _, _, _, key = read_head(value or '')
   if not key or not is_known(further) then return end
-  return key, NO_PRIORITY - priority_of(flags)
+  return key, LAST_LEVEL - priority_of(flags)
 end
 
 local function entry_of(key, level, at, id) return key .. '\0' .. string.char(level) .. struct.pack('>d', at) .. id end
-
--- The parts of an entry: id and due time.
-local function parts_of(key, entry)
-  local from = #key + 3
-  return string.sub(entry, from + 8), (struct.unpack('>d', entry, from))
-end
 
 local function touch_key(key, at, is_freed)
   local note = noted[key]
@@ -78,7 +72,6 @@ local function leave(id, value)
   return true
 end
 
-
 -- The key for which a reserved job is counted.
 local function key_of_run(id) return (select(8, unpack_run(redis.call('HGET', runs, id) or ''))) end
 
@@ -88,9 +81,9 @@ local function take_place(key, id)
   touch_key(key)
 end
 
--- A reservation has ended; the key is that of the run.
+-- A reservation has ended; the key is that of the run. If the key has a turn, it had a place, and its turn stays.
 local function free_place(key, id)
   if not key then return end
   redis.call('ZREM', by_key, key .. '\0' .. RESERVED .. id)
-  touch_key(key, nil, true)
+  touch_key(key, math.huge, true)
 end

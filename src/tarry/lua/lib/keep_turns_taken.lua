@@ -3,7 +3,7 @@ local places, spent, given, gone, soonest = {}, {}, {}, {}, math.huge
 for i = 1, picked do
   local key = owners[i] and owners[i].key
   if key and is_given[i] then
-    places[#places + 1], places[#places + 2] = 0, key .. '\0' .. RESERVED .. found[2 * i - 1]
+    places[#places + 1], places[#places + 2] = 0, key .. '\0!' .. found[2 * i - 1]
     if of_rate > 0 then spent[#spent + 1], spent[#spent + 2] = text(pace_after_one), 'r' .. key end
   elseif key then
     wrong[#wrong + 1] = key
@@ -29,7 +29,6 @@ if #wrong > 0 then
   redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
   is_in_vain = true
 -- include turns_again
-  redis.call('HSET', meta, 'turn', text(ring))
   ring = turns_again(wrong, ring)
 end
 if #wrong == 0 and queue[first] then
@@ -37,6 +36,5 @@ if #wrong == 0 and queue[first] then
 else
   next_turn = tonumber(redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2] or nil)
 end
-if picked > 0 or #wrong > 0 then
-  redis.call('HSET', meta, 'keyed_next', next_turn and text(next_turn) or '', 'turn', text(ring), 'own_turn', text(own_turn))
-end
+next_turn = recount and now or next_turn  -- the next pop finds more
+has_turned = has_turned or picked > 0 or #wrong > 0

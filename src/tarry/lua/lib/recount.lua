@@ -9,8 +9,6 @@ for _ = 1, MOST_FOUND do
   names[#names + 1] = recount
 end
 redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
-if #names > 0 then
-  redis.call('HSET', meta, 'turn', text(ring))
-  ring = turns_again(names, ring)
-end
+if #names > 0 then ring = turns_again(names, ring) end
+next_turn = recount and now or tonumber(redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2] or nil)
 if recount then redis.call('HSET', meta, 'recount', recount) else redis.call('HDEL', meta, 'recount') end

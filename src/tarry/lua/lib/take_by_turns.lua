@@ -27,13 +27,13 @@ while n < reads do
   else
     local key = stream.key
     first = first + 1
-    if not stream.places then
-      stream.places = concurrency == 0 and math.huge or concurrency == 1 and not recount and 1
-        or concurrency - redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0' .. RESERVED, '(' .. key .. '\1')
-      stream.entry, stream.at, stream.next = first_of_key(key, '[' .. key .. '\0')
+    if not stream.found then
+      local looked = read_key(key, concurrency)
+      stream.places = looked.places
+      stream.entry, stream.at, stream.found = next_of_key(key, looked)
     end
     local entry, pace = stream.entry, 0
-    if (of_rate > 0 or rules[15]) and entry then
+    if (of_rate > 0 or key_rules[3]) and entry then
       local ends = redis.call('ZMSCORE', paces, 'r' .. key, 'p' .. key)
       pace = math.max(of_rate > 0 and tonumber(ends[1] or 0) or 0, tonumber(ends[2] or 0))
     end
@@ -46,12 +46,7 @@ while n < reads do
       found[2 * n - 1], found[2 * n] = string.sub(entry, #key + 11), stream.at
       owners[n], entries[n] = stream, entry
       if stream.places > 0 then
-        local next_at = stream.next and struct.unpack('>d', stream.next, #key + 3)
-        if next_at and next_at <= now then
-          stream.entry, stream.at, stream.next = stream.next, next_at, nil
-        else
-          stream.entry, stream.at, stream.next = first_of_key(key, '(' .. entry)
-        end
+        stream.entry, stream.at, stream.found = next_of_key(key, stream.found)
         stream.turn = stream.at
         if stream.at and of_rate > 0 then stream.turn = math.max(stream.at, pace_after_one) end
         if stream.entry and of_rate == 0 then

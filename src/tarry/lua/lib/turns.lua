@@ -13,24 +13,6 @@ local function know_key_limits()
   if not key_limits then read_key_limits(unpack(redis.call('HMGET', meta, 'key_limits', 'turn', 'key_pauses'))) end
 end
 
--- The first job of a key that may be handed out now, behind an entry or after the key's name: its entry and due time. If none may, nothing
--- and when the first one may.
-local function first_of_key(key, from)
-  local soonest
-  while true do
-    local entry = redis.call('ZRANGE', by_key, from, '(' .. key .. '\0' .. RESERVED, 'BYLEX', 'LIMIT', 0, 1)[1]
-    if not entry then return nil, soonest end
-    local _, at = parts_of(key, entry)
-    if at <= now then return entry, at end
-    soonest = math.min(soonest or at, at)
-    local level = string.byte(entry, #key + 2)
-    if level >= NO_PRIORITY then return nil, soonest end
-    from = '[' .. key .. '\0' .. string.char(level + 1)
-  end
-end
-
-local function reserved_of_key(key) return redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0' .. RESERVED, '(' .. key .. '\1') end
-
 -- The end of a key's pause, and of what its rate has spent.
 local function pace_of_key(key)
   if key_limits.n == 0 and not key_limits.pauses then return 0 end
@@ -45,8 +27,9 @@ end
 
 -- When a key may run next; `had`: its turn before, if it had one.
 local function turn_of_key(key, had, is_freed)
-  if key_limits.concurrency > 0 and reserved_of_key(key) >= key_limits.concurrency then return end
-  local entry, at = first_of_key(key, '[' .. key .. '\0')
+  local found = read_key(key, key_limits.concurrency)
+  if found.places <= 0 then return end
+  local _, at = next_of_key(key, found)
   if not at then return end
   local turn = math.max(at, pace_of_key(key))
   if turn > now then return turn end

@@ -2,8 +2,8 @@
 local function turns_again(names, last_turn)
 -- include run flags priorities by_key turns
   used, has_keys = uses_priorities, rules[12]
-  read_key_limits(rules[13], text(last_turn), rules[15])
+  read_key_limits(key_rules[1], last_turn, key_rules[3])
   for _, key in ipairs(names) do touch_key(key) end
   keep_turns()
-  return tonumber(redis.call('HGET', meta, 'turn') or 0)
+  return ring
 end

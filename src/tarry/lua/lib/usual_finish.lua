@@ -1,6 +1,6 @@
 -- The usual: these jobs were handed out once and are reserved; nothing is kept, and nobody waits for a place.
 -- Each reserved and each dead job has a run. If no other job has one, and no reservation is over, a run tells whether its job is reserved.
-local MANY, ends = 16, nil
+local MANY = 16
 local is_usual = is_replay == '0' and not (set[1] or set[2] or set[3])
 if not is_usual or n < MANY or redis.call('HLEN', runs)
   ~= redis.call('ZCOUNT', reserved, '(' .. text(now), '+inf') + redis.call('ZCARD', dead) then

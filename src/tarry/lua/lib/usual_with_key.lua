@@ -7,8 +7,11 @@ if counted_for then
   local further, more, length = byte(value or '', from + 1, from + 3)
   if flags and flags >= 128 and flags % 128 < HAS_HEADERS and top < BEYOND_2112 and further == 8 and more == 0 and length == #counted_for
     and #value >= from + 3 + length and not run and may_be_usual and now - at <= usual_max_lateness then
-    local max_attempts = usual_max_attempts == NO_LIMIT and 0 or usual_max_attempts
-    run = struct.pack(RUN, 1, 0, max_attempts, receipt, 0.5, #holder) .. holder .. string.char(length) .. counted_for
+    if not run_with_key then
+      local max_attempts = usual_max_attempts == NO_LIMIT and 0 or usual_max_attempts
+      run_with_key = struct.pack(RUN, 1, 0, max_attempts, receipt, 0.5, #holder) .. holder
+    end
+    run = run_with_key .. string.char(length) .. counted_for
     is_ready = true
   end
 end

@@ -9,9 +9,12 @@ local clock, is_replay = unpack(ARGV)
 
 local FIRST, STRIDE = 3, 3
 -- include given_jobs
-local set = redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed')
-
+local set, ends = redis.call('HMGET', meta, 'concurrency', 'keep_finished', 'missed'), nil
+if keyed then
+-- include usual_finish_with_keys
+else
 -- include usual_finish
+end
 
 -- include run count receipt
 if not keyed then

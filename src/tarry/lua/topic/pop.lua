@@ -20,8 +20,7 @@ local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
 local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes',
-  'keys', 'key_limits', 'turn', 'key_pauses', 'own_turn', 'recount', 'keyed_next') or {}
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes', 'keys') or {}
 if rules[12] and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
 local uses_priorities, limits = rules[10] or '', nil
 if rules[6] then
@@ -43,7 +42,6 @@ if next_end <= now then
 -- include run count flags attempts bury priorities by_key turns expired_reservations
   used, has_keys = uses_priorities, rules[12]
   returned = put_back(redis.call('ZRANGE', reserved, '-inf', now, 'BYSCORE', 'LIMIT', 0, MOST_RETURNED, 'WITHSCORES'))
-  if has_keys then rules[14], rules[18] = unpack(redis.call('HMGET', meta, 'turn', 'keyed_next')) end
   next_end = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
 local keep_dead = tonumber(rules[4] or DEFAULT_KEEP)
@@ -73,7 +71,8 @@ if uses_priorities ~= '' then
 end
 
 -- Where jobs have keys: which were handed out, the key of one, whether a key that had its turn had no job, the first turn (lib/take_by_turns.lua).
-local owners, is_given, counted_for, is_in_vain, next_turn = nil, nil, nil, false, tonumber(rules[18] or nil)
+local key_rules = rules[12] and redis.call('HMGET', meta, 'key_limits', 'turn', 'key_pauses', 'own_turn', 'recount', 'keyed_next') or {}
+local owners, is_given, counted_for, is_in_vain, next_turn = nil, nil, nil, false, tonumber(key_rules[6] or nil)
 local is_full, next_due, late, bucket, low, high = false, nil, {}, nil, 1, 0  -- whether the next job does not fit; numbers by lateness
 -- The usual job comes for the first time, is not too late, and its head has no fields but a nonce. Others are judged by a function.
 local USUAL_SIZE, may_be_usual, usual_run, judge = HEAD_SIZE + NONCE_SIZE, usual_max_attempts > 1, nil, nil
@@ -86,6 +85,9 @@ if paused <= now and not fires_first then
   if rules[12] then
 -- include hand_out_by_turns
     sets = {}
+    if has_turned then  -- one write of `meta` for all
+      redis.call('HSET', meta, 'keyed_next', next_turn and text(next_turn) or '', 'turn', text(ring), 'own_turn', text(own_turn), unpack(handed > 0 and {'last', receipt} or {}))
+    end
   end
   for _, set in ipairs(sets) do
     local may_have_more = true
@@ -96,7 +98,7 @@ if paused <= now and not fires_first then
   end
   if handed > 0 then
     if limits then redis.call('HSET', meta, 'spent', limits.consume(handed), 'last', receipt) end
-    if not limits then redis.call('HSET', meta, 'last', receipt) end
+    if not limits and not rules[12] then redis.call('HSET', meta, 'last', receipt) end
     for name, n in pairs(late) do redis.call('HINCRBY', meta, name, n) end
   end
 end

@@ -63,7 +63,7 @@ def count_key(verbs: Partitions[Any], key: str) -> Flow[tuple[int, datetime | No
 
     def count(parts: Sequence[PartitionVerbs[Any]]) -> Flow[tuple[int, datetime | None, datetime | None]]:
         by_key, paces = (part_key(parts[0].keys, part) for part in ("by_key", "paces"))
-        reserved = yield from ask(Command((b"ZLEXCOUNT", by_key, b"[%s\0r" % raw, b"(%s\1" % raw), int))
+        reserved = yield from ask(Command((b"ZLEXCOUNT", by_key, b"[%s\0!" % raw, b'(%s\0"' % raw), int))
         spent_until, paused_until = yield from ask(
             Command(
                 (b"ZMSCORE", paces, b"r" + raw, b"p" + raw),
