@@ -115,7 +115,7 @@ class WaitingTasks:
         return Client(**self.settings).topic(self.name, type=MessageCodec())
 
     def describe(self) -> str:
-        """Where they wait, and for which broker; safe to log."""
+        """Where the tasks wait, and for which broker, without secrets."""
         broker = self.app.connection_for_write().as_uri()
         return f"topic {self.name}, {AsyncClient(**self.settings)!r}, broker {broker}"
 
@@ -150,7 +150,7 @@ class WaitingTasks:
         perform(self.topic, adding, registers=True)
 
     def reschedule(self, task_id: str, delay: float) -> bool:
-        """Another due time, if it still waits. Answers whether it does."""
+        """Sets another due time for a waiting task. Returns whether it still waits."""
         return self.topic.reschedule(_job_id(task_id), delay=delay) in ("delayed", "ready")
 
     def revoke(self, task_ids: list[str]) -> None:

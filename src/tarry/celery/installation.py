@@ -68,14 +68,17 @@ def install(
     max_message: int = MAX_MESSAGE,
     queues: Sequence[str | Queue] = (),
 ) -> None:
-    """Lets everything that ``app`` publishes with an ``eta`` or a ``countdown`` wait in a topic until it is due.
+    """Lets every message that ``app`` publishes with an ``eta`` or a ``countdown`` wait in a topic until it is due.
 
-    Call it where the app is made, so that producers and workers both do. ``url`` and ``namespace`` are those of
-    ``tarry.Client``. Applications with different brokers need a ``topic`` or a ``namespace`` each. ``relay=False``: this
-    app's workers do not publish what is due; run ``tarry celery-relay`` instead. ``max_message``: bytes that a waiting message
-    may have. ``queues``: further queues that a relay may publish to, beside those that the app's settings, routes and tasks
-    name. Calling it again changes the settings. Raises ``BadInput`` for an app with an ``amqp_cls`` or ``control_cls`` of
-    its own that is not derived from those here.
+    Call it where the app is made, so that producers and workers both call it. A second call changes the settings.
+
+    ``url``, ``namespace``  those of ``tarry.Client``
+    ``topic``  the topic in which messages wait. Applications with different brokers need different topics or namespaces
+    ``relay``  with ``False`` this app's workers do not publish due messages; run ``tarry celery-relay`` instead
+    ``max_message``  the most bytes that a waiting message may have
+    ``queues``  further queues that a relay may publish to, besides those that the app's settings, routes and tasks name
+
+    Raises ``BadInput`` if the app has an ``amqp_cls`` or ``control_cls`` that is not derived from those of this module.
     """
     for attribute, (usual, ours) in _REPLACED.items():
         found: Any = getattr(app, attribute)

@@ -28,7 +28,7 @@ class Rate:
     count: int
     """How many jobs."""
     per: timedelta
-    """In which span of time."""
+    """The span of time."""
 
     def __str__(self) -> str:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"

@@ -54,18 +54,19 @@ class WorkerTopic(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     """A line for each unknown task whose jobs the worker has put back lately."""
     unknown_tasks: tuple[str, ...] = ()
-    """The names of these tasks."""
+    """The names of the unknown tasks."""
     max_attempts: dict[str, int | None] = {}
-    """The limit of each handler that sets one; ``None``: it sets that there is no limit."""
+    """The limit of each handler that sets one; ``None``: without a limit."""
     longest_ms: dict[str, int] = {}
-    """For each handler the longest time, in milliseconds, between a job's pop and its end, in the last half hour to hour."""
+    """For each handler the longest time between a job's pop and its end, in milliseconds. It covers at least the last half
+    hour, at most the last hour."""
     own_slots: int = 0
     """How many of the worker's slots only this topic may use."""
     takes_any_body: bool = False
     """Whether one handler takes all its jobs, whatever their bodies are, and it has no tasks."""
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
-        """``max_attempts`` of the task, or of the handler if the topic has no tasks; ``UNSET`` if it says nothing."""
+        """The ``max_attempts`` of the task, or of the topic's handler if it has no tasks; ``UNSET`` if none is set."""
         handler = self.handlers[0] if task is None and len(self.handlers) == 1 else task
         return UNSET if handler is None else self.max_attempts.get(handler, UNSET)
 
@@ -101,7 +102,7 @@ class WorkerInfo(Struct, frozen=True):
     reported_at: datetime
     """When it reported what is here."""
     now: datetime
-    """The moment of this answer. All three are by the server's clock."""
+    """The moment of this answer, by the server's clock, as are the two above."""
     slots: int
     """How many jobs it runs at a time, at most."""
     busy: int

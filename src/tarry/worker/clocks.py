@@ -35,9 +35,9 @@ class TestClock(Clock):
         self._attached = ExitStack()
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends these workers use this server and this clock, and their tasks are added here.
+        """Until the test ends, these workers use this server and this clock, and their tasks are added here.
 
-        Such workers work when the clock is advanced; ``async with worker`` in an application does not start them.
+        The workers work when the clock is advanced; ``async with worker`` in an application does not start them.
         """
         for worker in workers:
             self._attached.enter_context(worker.using(self.client, start=False))

@@ -302,29 +302,31 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Callable[[F], F]:
-        """The decorated function handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread or process.
+        """The decorated function handles the jobs of a topic. Its annotation decides whether it gets the job or its body.
 
-        ``"notify-*"`` is a pattern: all topics whose names begin so, also those that begin to exist while the worker runs; ``concurrency``
-        is then of all of them together. A backslash before the ``*`` makes it that character. The function is given the job or its body, by its annotation. ``concurrency`` is how many run at a time: 100, 20 threads,
-        or as many processes as cores. ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is
-        how soon another worker gets the jobs of this one when it dies.
+        An ``async def`` runs in the event loop. A plain function runs in a thread, or in a child process with
+        ``run="process"``, which is for CPU-bound code and for code that may hang. ``"notify-*"`` is a pattern: the function
+        handles all topics whose names begin in this way, even if they begin to exist later. For a star in a name, write a
+        backslash before it.
 
-        With ``batch=100`` the function is given a list of up to 100 jobs, or of their bodies, and the first of them waits up to ``linger`` for the others.
-        All are finished together; ``tarry.Failed`` says which failed. A batch takes one slot, and ``concurrency`` is 1 then.
+        ``concurrency``  how many run at a time, in all topics of a pattern together: by default 100 in the loop, 20 threads, or as many processes as cores
+        ``weight``  this topic's share when the worker's topics compete for slots
+        ``ttr``  how soon another worker gets the jobs of this one if this one is cut off
+        ``batch``, ``linger``  the function gets a list of up to ``batch`` jobs, or of their bodies; the first of them waits up to ``linger`` for the others.
+                 All are finished together, and ``tarry.Failed`` says which have failed. A batch takes one slot, and by default ``concurrency`` is 1
+        ``timeout``  the longest time of one run. An async handler is cancelled then, and a child process is killed. A function in a thread cannot be
+                 stopped: its job stays reserved until it returns, and only then the attempt has failed
+        ``retry``  how long a failed job waits: ``"2s"``, a ``BackOff``, a map from exceptions, or a function. An exception means that only this one is retried
+        ``max_attempts``  how often a job may be handed out; ``None``: without a limit. Wins over the topic's; a job's own wins over both
+        ``cancel_when_lost``  cancels an async handler whose job's reservation is lost
+        ``max_lateness``, ``on_too_late``  a job that is later than this is given to ``on_too_late``, and is finished when that returns. Without ``on_too_late``
+                 it dies as ``too late``. A job's own ``max_lateness`` wins
+        ``keep_finished``  how long finished jobs are kept, with what the function returned as their result; 0: not at all; by default as the topic says
 
-        ``timeout`` bounds one run: an async handler is cancelled; a plain
-        function cannot be stopped, so its job stays reserved until it returns, and only then has the attempt timed out;
-        with ``run="process"`` it runs in a child process, which is killed. That is for CPU-bound code and code that hangs.
-        Without ``run`` an ``async def`` runs in the loop, and a plain function in a thread, which ``run="thread"`` says, too.
+        ``key_concurrency``, ``key_rate``, ``fair``  settings of the topic, for each ``key`` of its jobs: the worker gives them to ``configure`` when it
+                 starts, before its first job, and they apply to all workers
 
-        ``retry`` is how long a failed job waits (``"2s"``, a ``BackOff``, a map from exceptions, a function; an exception is the only one that is retried); ``max_attempts`` (``None``: no limit) wins over the topic's, a job's own over both.
-        ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
-        ``max_lateness`` is given to ``on_too_late``, and finished when that returns; without ``on_too_late`` it is buried as
-        ``too late``; a job's own ``max_lateness`` wins. ``keep_finished`` is how long its finished jobs are kept, with what it returned as the result; 0 keeps none, and without it
-        the topic decides.
-
-        ``key_concurrency``, ``key_rate`` and ``fair`` are settings of the topic, for each ``key`` of its jobs: the worker gives them to
-        ``configure`` when it starts, before its first job, and they hold for all workers. Raises ``BadInput``.
+        Raises ``BadInput``.
         """
         if others or words or topic is MISSING:
             refuse_others(Registry.on, self, OF_HANDLERS, others, words)
@@ -439,13 +441,17 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Any:
-        """The decorated function becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
+        """The decorated function becomes a task: ``remind.add(7)`` adds a job whose handler calls ``remind(7)``.
 
-        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``, without it the topic of the
-        worker's name; a worker without a name has no tasks. Arguments are validated against the annotations when they are added, and when the job comes.
-        ``concurrency`` is how many run at a time (100, or 20 threads for plain functions); of several tasks in one topic, the
-        largest holds for all. ``key`` makes the key of each job of its arguments: ``key=lambda order: order.customer``. ``timeout`` and the
-        rest are those of ``on``; tasks of one topic have the same limits for each key.
+        Arguments travel by name as JSON. They are validated against the annotations when they are added, and again when the
+        job comes. A worker without a name has no tasks.
+
+        ``name``  the task's name, which its jobs carry; by default the function's
+        ``topic``  the topic of its jobs; by default the topic with the worker's name
+        ``concurrency``  how many run at a time: by default 100, or 20 threads for plain functions. Of several tasks in one topic, the largest applies to all
+        ``key``  makes the key of each job of its arguments: ``key=lambda order: order.customer``
+
+        The other options are those of ``on``. Tasks of one topic have the same limits for each key.
         """
         if others or words:
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
@@ -495,13 +501,13 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def on_queue(
         self, queue: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None, concurrency: int = 1
     ) -> Callable[[F], F]:
-        """The decorated function is given each element of a queue that is shared with Java (``client.blocking_queue``, which has the same
-        ``redisson`` and ``codec``).
+        """The decorated function gets each element of a queue that is shared with Java, one at a time unless ``concurrency``
+        is larger.
 
-        An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose
-        handler raises is set aside with the reason (``queue.poison()``), and the next one comes. There are no
-        acknowledgements: a killed process loses the elements that it works on, at most ``concurrency``; a stopped one puts
-        them back. Middleware does not apply: it is for jobs.
+        ``redisson`` and ``codec`` are those of ``client.blocking_queue``. An ``async def`` runs in the event loop, a plain
+        function in a thread. An element whose handler raises is set aside with the reason (``queue.poison()``), and the next
+        one comes. There are no acknowledgements: a killed process loses the elements that it works on, at most
+        ``concurrency``; a stopped one puts them back. Middleware is only for jobs.
         """
         from tarry.verbs.redisson.codecs import codec_for
         from tarry.verbs.redisson.delayed.queue_context import keys_of
@@ -528,18 +534,20 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def around(self, layer: Middleware) -> Middleware:
         """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler.
 
-        One whose first parameter is a ``list`` is called around handlers with ``batch=``, with all jobs of the call; with ``Job | list[Job]`` around both.
-        Without an annotation it is given one job, and a worker with such handlers warns of it.
+        If the first parameter is a ``list``, it is called for handlers with ``batch=``, with all jobs of the call; with ``Job
+        | list[Job]`` for both kinds. Without an annotation it gets one job, and a worker that has handlers with ``batch=``
+        warns of it.
         """
         chain([layer])
         self.registered.middleware.append(layer)
         return layer
 
     def stamp(self, make: Stamp) -> Stamp:
-        """Adds headers to every job that a task of this registry adds: ``make()`` returns them, for each job.
+        """Adds headers to every job that a task of this registry adds. ``make()`` is called for each job, and returns the
+        headers.
 
-        Registries that this one includes inherit them. Headers of the included registry win over these, and
-        ``options(headers=…)`` over all.
+        Included registries inherit them. Headers of the included registry win over these, and ``options(headers=…)`` wins
+        over all.
         """
         if not callable(make):
             raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
@@ -547,7 +555,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return make
 
     def include(self, *registries: Registry) -> None:
-        """Includes other registries. Their middleware applies to their own handlers only. Raises ``BadInput`` for a second handler of a topic or task."""
+        """Includes other registries. Their middleware applies only to their own handlers. Raises ``BadInput`` if a topic
+        would have two handlers, or two tasks the same name."""
         for included in registries:
             self.registered.include(included.registered)
 

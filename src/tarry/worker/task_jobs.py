@@ -18,7 +18,8 @@ R = TypeVar("R")
 
 
 class TaskJob(Added, Generic[R], frozen=True, dict=True):
-    """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are those it had then; ``get`` reads it as it is now."""
+    """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are from that moment; ``get``
+    reads the job as it is now."""
 
     topic: str
     """The name of its topic."""

@@ -82,11 +82,11 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """Runs the decorated task once in each period, with ``args``; a plain function becomes a task.
+        """Runs the decorated task once in each period, with ``args``. A plain function becomes a task.
 
-        The schedule's id is the task's name, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
-        while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
-        worker starts. Raises ``BadInput``.
+        The worker declares the schedule when it starts. Its id is the task's name, or ``id``; a task may have several
+        schedules. ``missed`` decides about occurrences while no worker ran: ``"skip"`` adds no job, ``"once"`` one job for
+        the last of them, ``"all"`` one for each. Raises ``BadInput``.
         """
         if others or words or period is MISSING:
             refuse_others(ScheduleDecorators.every, self, OF_HANDLERS, others, words)
@@ -114,7 +114,8 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """Runs the decorated task by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
+        """Runs the decorated task by a calendar: minute, hour, day, month and weekday, in a time zone. The rest is as for
+        ``every``."""
         if others or words or expression is MISSING:
             refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')

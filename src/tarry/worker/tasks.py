@@ -139,7 +139,7 @@ class RunOptions:
 class Task(Generic[P, R, C], metaclass=HidesOtherWords):
     """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``.
 
-    ``Task[P, R, C]``: its parameters, the type of its result, and what a call here and now returns, which is ``R`` or a coroutine.
+    ``Task[P, R, C]``: its parameters, the type of its result, and what a direct call returns, which is ``R`` or a coroutine.
     """
 
     def __init__(
@@ -193,11 +193,12 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
 
     def cancel(self, id: str, *, running: bool = False) -> State | None:
-        """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+        """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone
+        already.
 
-        Ids belong to the topic: two tasks of one topic share them. A run that has begun is not repeated. With ``running`` its
-        worker stops it, within half of the worker's TTR: an async function is cancelled, a child process is killed, and a
-        function in a thread finds ``tarry.current_job().lost`` true.
+        Ids belong to the topic, so two tasks of one topic share them. A run that has begun is not repeated. With ``running``
+        its worker stops it, within half of the worker's TTR: an async function is cancelled, and a child process is killed. A
+        function in a thread cannot be stopped, but sees that ``tarry.current_job().lost`` is true.
         """
         return self.inner.open_topic().delete(id, running=running)
 
@@ -224,10 +225,11 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await self.inner.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> R:
-        """The result of the function for the job with this id, as its annotation says. ``wait``: how long to wait; ``None``: without a limit.
+        """The result of the function for the job with this id, as its annotation says. The task or the topic needs
+        ``keep_finished``.
 
-        Its jobs are kept with ``keep_finished``, of the task or the topic. Raises ``NoResult`` when the job is not finished within ``wait``,
-        is dead or unknown, or its result was not kept.
+        ``wait`` says how long to wait for it; ``None``: without a limit. Raises ``NoResult`` if the job is not finished
+        within ``wait``, is dead or unknown, or its result was not kept.
         """
         found: R = self.inner.open_topic().result(id, wait=wait, type=self.inner.result_type)
         return found

@@ -53,7 +53,7 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Raised by a handler: the job is put off for a time, and this attempt does not count."""
+    """Raised by a handler: its job is due again after a time, and this attempt does not count."""
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
@@ -65,10 +65,12 @@ class Snooze(Exception):
 
 
 class Pause(Exception):
-    """Raised by a handler: its topic is paused for a time, and its job goes back to its place; this attempt does not count.
+    """Raised by a handler: its topic is paused for a time, its job goes back to its place, and the attempt does not count.
 
-    A pause that ends later stays. The worker also puts back what it holds of the topic and has not begun. With ``key=True`` only the job's
-    key is paused, and what the worker holds goes on; for a job without a key it is the topic."""
+    If the topic is paused for longer already, that pause stays. The worker also puts back other jobs of the topic that it
+    holds and has not begun. With ``key=True`` only the job's key is paused, and the worker keeps the other jobs; if the job
+    has no key, the topic is paused.
+    """
 
     def __init__(self, duration: Duration, reason: str = "", *, key: bool = False) -> None:
         super().__init__(reason)
@@ -84,7 +86,7 @@ class Pause(Exception):
 
 
 class Bury(Exception):
-    """Raised by a handler: a retry makes no sense; the job is set aside as dead, with the reason."""
+    """Raised by a handler: the job is set aside as dead, with the reason, because a retry would make no sense."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -93,10 +95,11 @@ class Bury(Exception):
 
 
 class Failed(Exception):
-    """Raised by a handler with ``batch=``: these jobs failed, each by its own error; the others of the batch are finished.
+    """Raised by a handler with ``batch=``: these jobs have failed, each with its own error, and the others of the batch are
+    finished.
 
-    An error is what a handler of one job would raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``; text is that of a
-    ``tarry.Retry``.
+    An error is an exception that a handler of one job could raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``. A
+    text stands for a ``tarry.Retry`` with this text.
     """
 
     def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:
@@ -113,7 +116,7 @@ class Failed(Exception):
 
 
 class JobDied(Exception):
-    """Seen by middleware when a job became dead; ``error`` is the handler's exception."""
+    """Seen by middleware when a job became dead. ``error`` is the exception that the handler raised."""
 
     def __init__(self, reason: str, error: BaseException) -> None:
         super().__init__(reason)
@@ -130,7 +133,7 @@ class BackOff:
     factor: float = 2.0
     """By how much each further wait is longer, from 1 to 1000."""
     longest: Duration = "1h"
-    """No wait is longer, before ``jitter``."""
+    """The longest wait, before ``jitter`` is added or taken away."""
     jitter: float = 0.2
     """The largest share of a wait that is added or taken away at random, from 0 to 1."""
 

@@ -115,10 +115,10 @@ class Worker(Registry):
     def using(
         self, server: str | Client | AsyncClient, *, namespace: str | None = None, start: bool = True
     ) -> Generator[Worker]:
-        """In this block it works, and its tasks are added, on another server: for tests.
+        """A block in which the worker works on another server, and its tasks are added there: for tests.
 
-        ``namespace`` goes with a URL; a client has its own. With ``start=False``, ``async with worker`` starts nothing:
-        call ``run_until_idle`` yourself.
+        ``namespace`` goes with a URL, because a client has its own. With ``start=False``, ``async with worker`` does not
+        start it; call ``run_until_idle`` yourself.
         """
         before = self.inner.clients, self._idle
         self.inner.clients, self._idle = clients.WorkerClients(server, namespace), not start
@@ -128,13 +128,14 @@ class Worker(Registry):
             self.inner.clients, self._idle = before
 
     async def close(self) -> None:
-        """Closes its clients, also one that it was given. It may run again: the next verb reconnects them."""
+        """Closes its clients, even one that it was given. The next call opens them again."""
         await self.inner.clients.close(given=True)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def keep_moving(self, *queues: str) -> None:
-        """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
+        """While the worker runs, it also moves due elements of these queues, for consumers in Java (see
+        ``Client.keep_moving``)."""
         self.inner.moved_queues = (*self.inner.moved_queues, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,21 +147,23 @@ class Worker(Registry):
         self._stopping.set()
 
     async def run(self, *, signals: bool = True) -> int:
-        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
+        """Works until ``stop`` is called, or, with ``signals``, until SIGTERM or SIGINT arrives. Returns how many running
+        jobs had to be released.
 
-        A client that it was given stays open; jobs use connections of the worker's own, closed at the end.
-        Returns how many running jobs had to be released. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start, and
-        ``ServerUnfit`` after its work in the background has failed ten times within a minute.
-        It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
-        password. Cancelling it releases the running jobs at once, uncounted.
+        The worker waits for a server that does not answer. Once it has served a topic, it also waits if the server refuses writes,
+        because of a full disk or a changed password. Cancelling it releases the running jobs at once, uncounted. A client
+        that the worker was given stays open.
+
+        Raises ``ServerUnfit`` or ``BadInput`` if it cannot start, and ``ServerUnfit`` if its work in the background fails ten
+        times within a minute.
         """
         return await self._execute(signals=signals, until_idle=False)
 
     async def run_until_idle(self) -> int:
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
-        Jobs that become due meanwhile are done, too, such as those that a handler adds, and retries. Those that a rate or a pause
-        holds back stay. Cancelling it releases the running jobs at once, uncounted.
+        The worker also does jobs that become due meanwhile, such as those that a handler adds, and retries, but not those that a rate
+        or a pause holds back. Cancelling it releases the running jobs at once, uncounted.
         """
         return await self._execute(signals=False, until_idle=True)
 

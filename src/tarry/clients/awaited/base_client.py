@@ -69,18 +69,22 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     def topic(
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None, **words: Never
     ) -> AsyncTopic[Any]:
-        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. Without a type, JSON returns dates, UUIDs and
-        enums as text, tuples as lists and dataclasses as dicts. A dict with keys that are not text is
-        refused; a set, a Decimal and a datetime without a time zone are as the body and as one of its own values; deeper inside, sets
-        come back as lists and the others as text.
-        ``partitions`` divides the topic into that many parts, each in its own slot. It is stored; later calls can omit it."""
+        """A topic by its name. Nothing is sent until you call a method of it.
+
+        ``type``  what its bodies are: a msgspec Struct or a dataclass (stored as JSON, and validated when it is read), ``bytes``, or a codec of your own.
+                 Without a type they are JSON, or bytes as they are
+        ``partitions``  divides the topic into that many parts, each in its own slot of a Cluster. It is stored, so later calls can omit it
+
+        Without a type, JSON returns dates, UUIDs and enums as text, tuples as lists, and dataclasses as dicts. Refused are a
+        dict with keys that are not text, and, as the body or as one of its own values, a set, a Decimal, and a datetime
+        without a time zone. Deeper inside, sets come back as lists and the others as text.
+        """
         if words or name is MISSING:
             refuse_others(AsyncBaseClient.topic, self, OF_TOPIC, words=words)
         return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
-        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        """The names of the topics that were ever added to. A purged topic stays in the list."""
         return await self.engine.run(self.engine.config.list_topics())
 
     async def workers(self) -> list[WorkerInfo]:
@@ -89,10 +93,11 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         return await self.engine.run_view(self.engine.config.list_workers())
 
     async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
-        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs and goes on with those that it has),
-        to ``"stop"`` as SIGTERM does, or to ``"work"`` again. It learns of it with its next report, within ten seconds.
+        """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs, and finishes those that it
+        has), to ``"stop"`` as after SIGTERM, or to ``"work"`` again. The worker learns of it with its next report, within ten
+        seconds.
 
-        Returns whether it is alive.
+        Returns whether the worker is alive.
         """
         return await self.engine.run(self.engine.config.set_worker_mode(worker, mode))
 
@@ -100,7 +105,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> AsyncJob[Any] | None:
-        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        """Returns a job of the first topic, in the order given, that has one ready; ``None`` if none is due within ``wait``."""
         if words:
             refuse_others(AsyncBaseClient.pop, self, OF_POP, words=words)
         jobs = await pop_first(self.engine, self._topics_of("pop", topics), 1, wait, ttr)
@@ -115,8 +120,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         ttr: Duration | None = None,
         **words: Never,
     ) -> list[AsyncJob[Any]]:
-        """Up to ``limit`` jobs (at most 1000, and 4 MB of bodies), all of the first topic, in the order given, that has one ready;
-        none when none is due within ``wait``."""
+        """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies) of one topic: the first, in the order given, that
+        has a job ready. The list is empty if none is due within ``wait``."""
         if words or limit is MISSING:
             refuse_others(AsyncBaseClient.pop_many, self, OF_POP_MANY, words=words)
         return await pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
@@ -145,12 +150,13 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     ) -> AsyncDelayedQueue[Any]:
         """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``, the same in every namespace.
 
-        ``redisson`` is the version of Redisson in the Java application, such as ``"3.15.1"``, which tells codec and format;
-        ``None`` is the client's. ``codec`` is for an application that sets another one: ``"kryo5"``, ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written (both are read): ``"dLc0"``
-        (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), or ``"tarry"`` where no Java reads
-        the queue. A queue remembers its format, and learns it from the elements that are found there. The first offer into a
-        queue of unknown format raises ``BadInput``, and so does an offer in another format than the known one.
+        ``redisson``  the version of Redisson in the Java application, such as ``"3.15.1"``, which determines codec and format; by default the client's
+        ``codec``  if Java sets another codec: ``"kryo5"``, ``"river"``, ``"json"``, ``"string"``, ``"long"``, ``"bytes"``, or one of your own
+        ``format``  how elements are written: ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), or ``"tarry"`` if no Java reads the queue.
+                 tarry reads all of them, Redisson only its own
+
+        A queue remembers its format, and learns it from the elements that are found there. An offer raises ``BadInput`` if
+        the format is not known yet, or differs from the known one.
         """
         from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 

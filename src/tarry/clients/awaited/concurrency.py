@@ -271,13 +271,14 @@ class MappingOperators(Generic[Key, V]):
         def _items(self) -> AsyncIterator[tuple[Key, V]]: ...
 
     def keys(self) -> AsyncIterator[Key]:
-        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        """The keys, read a page at a time. Each comes once, expired ones do not, and no idle time begins again. ``Opaque`` if
+        a key is unreadable."""
         return self.__aiter__()
 
     def values(self) -> AsyncIterator[V]:
-        """The values, read as ``keys`` are."""
+        """The values, read in the same way as ``keys``."""
         return self._values()
 
     def items(self) -> AsyncIterator[tuple[Key, V]]:
-        """The entries, read as ``keys`` are."""
+        """The entries, read in the same way as ``keys``."""
         return self._items()

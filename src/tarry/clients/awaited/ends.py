@@ -89,10 +89,10 @@ class ServerEnds:
 
 
 class AsyncEnds(Generic[T]):
-    """The ends of a topic's jobs, made by ``topic.ends()``. Nothing is read before the iteration.
+    """The ends of a topic's jobs. Made by ``topic.ends()``; nothing is read before you iterate over it.
 
-    The stream may be iterated over again, after a ``break``, at the end of its ``wait``, or after an error of the server: it goes on behind what it
-    gave last.
+    You may iterate again after a ``break``, after the end of its ``wait``, or after an error of the server. It continues
+    behind the end that it returned last.
     """
 
     def __init__(
@@ -107,8 +107,11 @@ class AsyncEnds(Generic[T]):
 
     @property
     def position(self) -> str | None:
-        """Where it is: as ``since=`` it goes on behind what was given. It moves with the time, also while nothing ends; ``None`` before
-        the first step without ``since``."""
+        """Where the iteration is. Give it as ``since=`` to continue there. It advances with the time, even while nothing
+        ends.
+
+        ``None`` before the first step, if no ``since`` was given.
+        """
         return None if self._given.at is None else str(self._given)
 
     async def __aiter__(self) -> AsyncIterator[End[T] | UnknownEnds]:
@@ -137,7 +140,7 @@ class AsyncEnds(Generic[T]):
         return found
 
     async def close(self) -> None:
-        """Ends the subscription to news; another step begins a new one."""
+        """Ends the subscription to messages of the server. If you iterate again, a new one begins."""
         if self._source is not None:
             self._source.close()
             self._source = None

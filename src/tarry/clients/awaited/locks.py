@@ -65,7 +65,7 @@ class RedisLocks(LockWatchdog):
 
 
 class AsyncLockLostEvent:
-    """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
+    """Tells whether a lock was lost, and can be waited for. It is set in time or early, by the clock of this process."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
         self._table = table
@@ -74,11 +74,11 @@ class AsyncLockLostEvent:
         table.listen(hold, self._event.set)
 
     def is_set(self) -> bool:
-        """Whether it was lost."""
+        """Whether the lock was lost."""
         return self._table.expired(self._hold)
 
     async def wait(self, within: Duration | None = None) -> bool:
-        """Waits until it is lost, or for the time; returns whether it was."""
+        """Waits until the lock is lost, or for the given time. Returns whether it was lost."""
         until = now() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
             left = min(until, self._hold.until) - now()
@@ -129,7 +129,8 @@ class AsyncGrant:
 
     @property
     def remaining(self) -> timedelta:
-        """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
+        """How long the lock is held unless it is renewed, by the clock of this process; ``timedelta.max`` while a session
+        lives."""
         left = self._hold.until - now()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)
@@ -137,17 +138,17 @@ class AsyncGrant:
 
     @property
     def lost(self) -> AsyncLockLostEvent:
-        """Whether it was lost: ``lost.is_set()``, ``lost.wait(within)``."""
+        """Tells whether the lock was lost: ``lost.is_set()``, ``lost.wait(within)``."""
         if self._lost is None:
             self._lost = AsyncLockLostEvent(self._locks.table, self._hold)
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """``callback()`` is called when it is lost, in a thread of the client; at once if it is lost already."""
+        """Calls ``callback()`` in a thread of the client when the lock is lost; at once if it is lost already."""
         self._locks.table.listen(self._hold, callback)
 
     async def check(self) -> None:
-        """Asks the server whether it is still held. Call it before an action that must not happen twice.
+        """Asks the server whether the lock is still held. Call it before an action that must not happen twice.
 
         Raises ``LockLost`` if it is not held, ``Unavailable`` if the server does not answer.
         """
@@ -156,10 +157,10 @@ class AsyncGrant:
         await self._locks.run(lock_steps.check(self._locks.table, self._locks.backend, self._hold))
 
     async def release(self) -> None:
-        """Releases it; a second call does nothing.
+        """Releases the lock; a second call does nothing.
 
-        Raises ``LockLost`` if it was lost before: something else may have run at the same time. Raises ``NotAcquired``
-        in another thread or task than the one that acquired it, as long as that lives.
+        Raises ``LockLost`` if it was lost before, because something else may have run at the same time. Raises
+        ``NotAcquired`` in another thread or task than the one that acquired it, unless that has ended.
         """
         if self._released:
             return
@@ -171,9 +172,10 @@ class AsyncGrant:
 
     @asynccontextmanager
     async def guard(self) -> AsyncGenerator[AsyncGrant]:
-        """A block that needs the lock: checked at its beginning, and at its end ``LockLost`` if it was lost meanwhile.
+        """A block that needs the lock. It raises ``LockLost`` at its beginning if the lock is not held, and at its end if it
+        was lost meanwhile.
 
-        Awaited, the block is cancelled at the moment when the lock is lost.
+        Awaited, the block is cancelled as soon as the lock is lost.
         """
         await self.check()
         with cancelled_by(
@@ -187,10 +189,10 @@ class AsyncGrant:
 
 @refuse_other_with
 class AsyncLock:
-    """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
+    """A lock with a name, for threads, processes and machines. As a context manager it gives a grant.
 
-    Made by ``client.lock(name)``. A handle: all locks of that name and namespace are the same lock. The thread or task that
-    holds it may acquire it again, and releases it as often.
+    Made by ``client.lock(name)``; all objects with the same name and namespace are the same lock. The thread or task that
+    holds it may acquire it again, and must release it as many times.
     """
 
     def __init__(
@@ -200,7 +202,7 @@ class AsyncLock:
         self._id = lock
         self._options = options
         self.kept_in = kept_in
-        """Which kind of lock it is, and of which namespace: a guarded queue tells its locks apart by it."""
+        """The kind of the lock and its namespace. A guarded queue tells locks with the same name apart by it."""
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[AsyncGrant]] = WeakKeyDictionary()
         self.name: str = lock.name
@@ -225,12 +227,12 @@ class AsyncLock:
     async def acquire(
         self, *, wait: Duration | UnsetType | None = UNSET, lease: Duration | UnsetType | None = UNSET
     ) -> AsyncGrant | None:
-        """Acquires the lock. Returns a grant, or ``None`` when the lock is not free within ``wait``. The defaults are those
-        of the lock.
+        """Acquires the lock. Returns a grant, or ``None`` if the lock is not free within ``wait``.
 
-        ``wait``: 0 tries once, ``None`` waits forever. ``lease``: the time after which it ends by itself; ``None``
-        renews it as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer
-        (that may take longer than ``wait``).
+        ``wait``  0 tries once, ``None`` waits forever; by default as the lock was made
+        ``lease``  the time after which it ends; ``None`` renews it for as long as this process lives; by default as the lock was made
+
+        Raises ``BadInput``, or ``Unavailable`` if the server does not answer, which may take longer than ``wait``.
         """
         terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
@@ -259,7 +261,7 @@ class AsyncLock:
         return await locks.run(locks.backend.state(self._id))
 
     async def force_release(self) -> bool:
-        """Takes the lock from its holder. Returns whether there was one. The holder is notified at once, and may still be
-        working."""
+        """Takes the lock from its holder, who is notified at once, but may still be working. Returns whether there was a
+        holder."""
         locks = self._locks()
         return await locks.run(locks.backend.force_release(self._id))

@@ -42,14 +42,15 @@ class Client(BaseClient[Engine]):
 
     ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
                    else the embedded server of this user
-    ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. Java's names are the same in
-                   every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``, ``layout="java"``
+    ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. Objects that are shared with
+                   Java are the same in every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``,
+                   ``layout="java"``
     ``max_body``   bytes that a body may have
-    ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
+    ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised. A call with ``wait`` takes
                    at most its wait and this time, whatever the server does
-    ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
-    ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``: it tells their
-                   codec and format; else ``TARRY_REDISSON``
+    ``name_mapper``  a prefix, or a function from names to names, if Java changes names with a ``NameMapper``
+    ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``, which determines
+                   their codec and format; else ``TARRY_REDISSON``
     """
 
     @hide_others
@@ -82,12 +83,13 @@ class Client(BaseClient[Engine]):
         shared: bool = False,
         **words: Never,
     ) -> Lock:
-        """The lock of this name in the namespace, with a fencing token beside it.
+        """The lock of this name in the namespace. Each grant has a fencing token.
 
-        ``wait``: how long to wait for it; without it forever, because a block must not begin without its lock (``pop``
-        returns ``None`` at once instead). ``lease``: the time after which it ends by
-        itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
-        ``shared=True`` is the lock that Redisson calls ``getLock(name)``, the same in every namespace.
+        ``wait``  how long to wait for it; by default forever, because a block must not begin without its lock
+        ``lease``  the time after which it ends; ``None`` renews it for as long as this process lives (for 30 s, every 10 s)
+        ``shared``  with ``True`` it is the lock that Redisson calls ``getLock(name)``, the same in every namespace
+
+        Waiters are not served in order.
         """
         if words or name is MISSING:
             refuse_others(Client.lock, self, OF_LOCK, words=words)
@@ -112,15 +114,14 @@ class Client(BaseClient[Engine]):
     ) -> GuardedQueue[Any]:
         """The guarded queue of this name in the namespace: a sorted set of values by their due times.
 
-        A polled item is out of the queue, and lost with a consumer that dies: take a topic, which keeps a job until it is
-        finished, unless the values are shared with Java, or the server runs no scripts.
+        ``type``  what its values are, as for a topic
+        ``guard``  without it each verb is one atomic script, and no lock is needed. With a lock of this client or of ``tarry.zookeeper``, verbs are
+                 plain commands under that lock, for a server on which scripts are disabled. A late holder is refused by its fencing token
+        ``layout``  with ``"java"`` it is ``d_q_p:NAME``, shared with Java, the same in every namespace
+        ``max_lateness``  ``poll`` raises ``FallenBehind`` if the first item is later than this, or calls ``on_late(lateness)``
 
-        ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
-        ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
-        token is presented, and one that comes late is refused. ``layout="java"`` is ``d_q_p:NAME``, shared with Java:
-        the same in every namespace.
-        ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
-        ``type``: as that of a topic.
+        A polled item is out of the queue, and lost if its consumer dies. A topic keeps a job until it is finished. So use a
+        topic, unless Java reads the values, or the server runs no scripts.
         """
         from tarry.clients.blocking.guarded_queue import GuardedQueue
         from tarry.clients.guarded_queues import guarded_context
@@ -146,12 +147,17 @@ class Client(BaseClient[Engine]):
         limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
+        """Moves the elements of a queue that are not due yet into a topic, with their due times.
 
-        Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
-        ``limit``: about how many one call moves; call again for the rest.
-        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to
-        another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
+        You may interrupt it and call it again, while other clients offer and take. Each job has an id that is made from its
+        element.
+
+        ``dry_run``  only counts
+        ``limit``  about how many elements one call moves; call again for the rest
+        ``progress``  a function that is called with the number of moved elements
+        ``redirect``  moves elements to this topic although an interrupted move to another one is not complete. Only if that topic is gone for good
+
+        Raises ``BadInput`` if a move to another topic is not complete.
         """
         from tarry.clients.config import server_verbs
         from tarry.clients.migration import count_queue, migrate_queue
@@ -178,16 +184,21 @@ class Client(BaseClient[Engine]):
         limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves the waiting jobs, the dead jobs and the schedules into another topic, also of another server; ``dry_run``
-        only counts.
+        """Moves the waiting jobs, the dead jobs and the schedules of a topic into another one, which may be on another
+        server.
 
-        Due times, attempts, headers and errors are kept; jobs and schedules whose id is taken in the target are
-        refused and stay. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again,
-        under load. Let producers add to the new topic first; reserved jobs stay until they are settled, and finished jobs for as long as
-        they are kept. ``limit``: about how many jobs one call moves; call again for the rest. ``progress`` is
-        called with the number of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions
-        cannot have, and if jobs are still being moved to another topic: finish that move first, or pass ``redirect`` if
-        that topic is gone for good.
+        Due times, attempts, headers and errors are kept, and options of ``configure`` that the target does not have are
+        copied. Jobs and schedules whose id is taken in the target stay. Reserved jobs stay until they are settled, and
+        finished jobs for as long as they are kept. You may interrupt the move and call it again, also under load. Let
+        producers add to the new topic first.
+
+        ``dry_run``  only counts
+        ``limit``  about how many jobs one call moves; call again for the rest
+        ``progress``  a function that is called with the number of moved jobs
+        ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Only if that topic is gone for good
+
+        Raises ``BadInput`` for a topic into itself, for limits that the target's partitions cannot have, and if a move to
+        another topic is not complete.
         """
         from tarry.clients.blocking.flow_runner import run_flow
         from tarry.clients.config import server_verbs
@@ -222,16 +233,16 @@ class Client(BaseClient[Engine]):
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
-        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own. The name is
-        Redisson's, the same in every namespace.
+        """The map that Redisson calls ``getMapCache(name)``, the same in every namespace. Each entry has a time to live and
+        an idle time of its own.
 
-        ``redisson`` and ``codec`` are those of the Java application, as for a queue; ``key_codec`` is another one for the keys.
-        ``backend="redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: only a time to
-        live, kept by the server itself (Valkey 9, Redis 7.4). ``backend="native"`` is such a map of this client's namespace,
-        which no Java application shares, so it needs no word about Redisson.
-
-        ``policy``: when this handle removes expired entries, which nobody can read any more, from memory. ``"deadline"``: as soon as
-        they expire; ``"adaptive"`` or an ``AdaptivePolicy``: by Redisson's rule; ``None``: never.
+        ``redisson``, ``codec``  as for a delayed queue
+        ``key_codec``  the codec of the keys, if it is another one
+        ``backend``  ``"redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: entries have only a time to live, and
+                 the server itself removes them (Valkey 9, Redis 7.4). ``"native"`` is such a map of this client's namespace. It needs no version of
+                 Redisson, because no Java application shares it
+        ``policy``  when this handle frees the memory of expired entries, which nobody can read any more. ``"deadline"``: as soon as they expire;
+                 ``"adaptive"`` or an ``AdaptivePolicy``: by Redisson's rule; ``None``: never
         """
         from tarry.clients.redisson.blocking.mapcache import MapCache
         from tarry.clients.redisson.map_caches import map_verbs

@@ -279,15 +279,16 @@ class MappingOperators(MutableMapping[Key, V]):
         return int(self._cache.size())
 
     def keys(self) -> KeysView[Key]:
-        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        """The keys, read a page at a time. Each comes once, expired ones do not, and no idle time begins again. ``Opaque`` if
+        a key is unreadable."""
         return super().keys()
 
     def values(self) -> ValuesView[V]:
-        """The values, read as ``keys`` are. ``value in entries.values()`` compares bytes, in the server."""
+        """The values, read in the same way as ``keys``. ``value in entries.values()`` compares bytes, in the server."""
         return _MapValues(self, self._cache)
 
     def items(self) -> ItemsView[Key, V]:
-        """The entries, read as ``keys`` are."""
+        """The entries, read in the same way as ``keys``."""
         return _MapItems(self)
 
 

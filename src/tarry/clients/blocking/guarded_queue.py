@@ -39,7 +39,7 @@ class Guard(Protocol):
     """Excludes other consumers from a queue: a lock of tarry, or any object with the same ``acquire``."""
 
     def acquire(self, *, wait: Duration | None) -> HeldGuard | None:
-        """Acquires it, waiting at most so long; returns ``None`` if that was not long enough."""
+        """Acquires the guard; returns ``None`` if it is not free within ``wait``."""
 
 
 class GuardedQueue(SizedOperators, Generic[T]):
@@ -73,8 +73,8 @@ class GuardedQueue(SizedOperators, Generic[T]):
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.
 
-        Equal values are different items, but with ``layout="java"``, where the last push decides. Raises ``BadInput``
-        before anything is written, also for a value or a delay that is ``None``.
+        Equal values are different items, except with ``layout="java"``, where the last push decides. Raises ``BadInput``
+        before anything is written, also if a value or a delay is ``None``.
         """
         members, scores = self.context.members(items), list[int]()
         if self._guard is None:
@@ -87,7 +87,8 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     @hide_others
     def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> GuardedItem[T] | None:
-        """Removes and returns the item that is due first; ``None`` when none is due within ``wait``. It waits and raises as ``poll_many``."""
+        """Removes and returns the item that is due first; ``None`` if none is due within ``wait``. Waiting and errors are as
+        for ``poll_many``."""
         if others or words:
             refuse_others(GuardedQueue.poll, self, OF_POLL, others, words)
         items = self.poll_many(1, wait=wait)
@@ -95,12 +96,11 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     @hide_others
     def poll_many(self, limit: int, *others: Never, wait: Duration | None = 0, **words: Never) -> list[GuardedItem[T]]:
-        """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one; none when none is due
-        within ``wait``.
+        """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one.
 
-        ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits forever. Raises
-        ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
-        with an old token: nothing was taken then.
+        The list is empty if none is due within ``wait``, which includes the waiting for the guard; 0 tries once, ``None``
+        waits forever. Raises ``FallenBehind`` if the first item is later than the queue's ``max_lateness``, and ``LockLost``
+        if the guard's token is old. Both leave the items in the queue.
         """
         if others or words or limit is MISSING:
             refuse_others(GuardedQueue.poll_many, self, OF_POLL_MANY, others, words)

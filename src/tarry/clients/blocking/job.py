@@ -69,7 +69,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         return False
 
     def finish(self, *, result: Any = None) -> None:
-        """Finishes the job. The same as ``topic.finish(job)``; so are the verbs below."""
+        """Finishes the job. The same as ``topic.finish(job)``; the methods below are like those of the topic, too."""
         self._topic.finish(self, result=result)
 
     @hide_others
@@ -94,15 +94,15 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         self._topic.touch(self, ttr=ttr)
 
     def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
-        """Calls the function, and keeps its result with the job under this name. When the job runs again, after a failure, a
-        release, the end of its TTR or a kick, the function is not called: its kept result is returned, as ``type``.
+        """Calls the function, and keeps its result with the job under this name. When the job runs again, the function is not
+        called, and the kept result is returned, as ``type``.
 
-        The function has no arguments, and may be async where the job is awaited. Its result is JSON; all of a job have at most 64 KB. The first
-        run returns the same as later ones: what JSON made of it. A function that raises keeps nothing. If the process dies before the result
-        is kept, the next run calls the function again.
+        The function has no arguments; where the job is awaited it may be async. The result must be JSON, and the steps of a
+        job together have at most 64 KB. All runs get what JSON made of the result, even the first. If the function raises,
+        nothing is kept. If the process dies before the result is kept, the next run calls the function again.
 
-        Raises ``BadInput`` before the function is called, ``StaleReceipt`` when the job is another consumer's by now, ``StepNotKept`` for a
-        result that cannot be kept, ``Unavailable`` when the server does not answer.
+        Raises ``BadInput`` before the function is called, ``StaleReceipt`` if another consumer has the job by now,
+        ``StepNotKept`` for a result that cannot be kept, ``Unavailable`` if the server does not answer.
         """
         steps = job_verbs.steps
         kept = steps.find_step(self, name, function)

@@ -48,13 +48,17 @@ class Schedules:
         priority: int = 0,
         key: str | None = None,
     ) -> Schedule:
-        """Stores a schedule, or changes it: a job with this body ``every`` period, or by ``cron`` in the time zone ``tz``.
+        """Stores or changes a schedule, which adds a job with this body every period, or by a calendar.
 
-        The job of an occurrence has the id ``"ID@2026-03-29T07:00:00Z"``. Without ``first`` the first one of ``every`` comes
-        after that time; the next is the one before and the period, nothing drifts. ``missed`` says what becomes of
-        occurrences at which no client popped: ``"skip"`` (later than a minute), ``"once"`` (one job for the last), ``"all"``
-        (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
-        Raises ``BadInput``, also where a worker's code declares a schedule of this id.
+        ``every``  the period. Each occurrence is one period after the one before, so nothing drifts
+        ``first``  when the first occurrence of ``every`` is; by default one period from now
+        ``cron``, ``tz``  instead of ``every``: a calendar, such as ``"0 9 * * mon"``, and its time zone
+        ``missed``  what happens to occurrences at which no client popped: ``"skip"`` adds no job if it would be later than a minute, ``"once"`` adds one job
+                 for the last of them, ``"all"`` adds one for each of the last 1,000
+
+        The other options are those of its jobs. A job's id has the occurrence: ``"ID@2026-03-29T07:00:00Z"``. If a change
+        does not concern the times, the next occurrence stays as it was. Raises ``BadInput``, also if a worker's code declares
+        a schedule with this id.
         """
         timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
         options = JobOptions(
@@ -73,11 +77,12 @@ class Schedules:
         return self._engine.run(self._verbs.list(topic))
 
     def pause(self, topic: Topic[Any] | str, id: str) -> bool:
-        """No more jobs until ``resume``; a deploy leaves it paused. Returns whether there is such a schedule."""
+        """Stops the schedule until ``resume``, whatever a worker's code declares meanwhile. Returns whether there is such a
+        schedule."""
         return self._engine.run(self._verbs.set_state(topic, id, "pause"))
 
     def resume(self, topic: Topic[Any] | str, id: str) -> bool:
-        """Continues with the next occurrence; those during the pause are left out."""
+        """Continues the schedule with the next occurrence. Those during the pause get no job."""
         return self._engine.run(self._verbs.set_state(topic, id, "resume"))
 
     def delete(self, topic: Topic[Any] | str, id: str) -> bool:

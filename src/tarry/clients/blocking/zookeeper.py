@@ -111,9 +111,10 @@ class Client:
     ) -> Lock:
         """The lock of this name in the namespace. Waiters are served in the order in which they came.
 
-        ``wait``: how long to wait for it, ``None`` forever. ``lease``: the time after which it ends by itself, and is taken
-        from a process that does not notice; ``None`` lasts as long as this process and its connection. ``shared=True`` is
-        Curator's ``InterProcessMutex`` of a Java program, by its path, such as ``/locks/stock``: the same in every namespace.
+        ``wait``  how long to wait for it; ``None``: forever
+        ``lease``  the time after which it ends, even if its process does not notice; ``None``: as long as this process and its connection live
+        ``shared``  with ``True`` it is the ``InterProcessMutex`` of a Java program with Curator, by its path, such as ``/locks/stock``. It is the same in
+                 every namespace
         """
         return Lock(
             self._part,

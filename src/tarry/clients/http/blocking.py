@@ -46,10 +46,12 @@ T = TypeVar("T")
 class HTTPClient(BaseClient[HTTPEngine]):
     """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
-    ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
-    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``redisson`` as ``Client`` has
-    it, and the service's own without. Raises what ``Client`` raises,
-    and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
+    ``url``        the address of the service; else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070
+    ``token``      a token of the service, if it requires one; else ``TARRY_TOKEN``
+    ``namespace``  by default the token's, or the first of the service
+    ``redisson``   as for ``Client``; by default the version that the service was started with
+
+    Raises the errors of ``Client``, and ``NotAllowed``. Methods that do not exist over HTTP raise ``ServerUnfit``.
     """
 
     @hide_others
@@ -82,10 +84,11 @@ class HTTPClient(BaseClient[HTTPEngine]):
         shared: bool = False,
         **words: Never,
     ) -> Lock:
-        """The lock of this name in the namespace: its ``state()``, and ``force_release()``. ``shared=True`` is the lock that
-        Redisson calls ``getLock(name)``, the same in every namespace.
+        """The lock of this name in the namespace: its ``state()``, and ``force_release()``. With ``shared=True`` it is the
+        lock that Redisson calls ``getLock(name)``, the same in every namespace.
 
-        Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
+        A lock cannot be acquired over HTTP, because a holder must renew its lock, and a service would not notice the end of this
+        process.
         """
         if words or name is MISSING:
             refuse_others(HTTPClient.lock, self, OF_LOCK, words=words)
@@ -104,9 +107,10 @@ class HTTPClient(BaseClient[HTTPEngine]):
         max_lateness: Duration | None = None,
         on_late: Callable[[timedelta], object] | None = None,
     ) -> GuardedQueue[Any]:
-        """A guarded queue: a sorted set of values by their due times; each verb is one atomic script at the service.
+        """A guarded queue: a sorted set of values by their due times. Each verb is one atomic script, which the service
+        calls.
 
-        ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
+        The options are those of ``Client``, without ``guard``.
         """
         context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return HTTPGuardedQueue(self.engine, context, verbs, on_late)
@@ -151,10 +155,10 @@ class HTTPClient(BaseClient[HTTPEngine]):
         limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace;
-        ``dry_run`` only counts.
+        """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace.
 
-        As ``Client`` does it, in steps: safe to interrupt and to call again. ``progress`` is called with the number of moved jobs.
+        As with ``Client``, you may interrupt it and call it again. ``dry_run`` only counts. ``progress`` is called with the
+        number of moved jobs.
         """
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
         place = self.engine.config.service
@@ -175,6 +179,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
-        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
+        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Methods that would change it raise
+        ``ServerUnfit``."""
         verbs = self.engine.config.map_cache(name, codec, key_codec, backend, redisson)
         return MapCache(self.engine, verbs, policy)

@@ -62,7 +62,7 @@ class DeadGroup:
     place: str
     """The innermost place in the code: file and function; empty if it is not known."""
     count: int
-    """How many jobs."""
+    """How many jobs it has."""
     first: datetime
     """When the first of them died."""
     last: datetime

@@ -53,7 +53,7 @@ class End(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEnds:
-    """Some ends from ``since`` to ``until`` are no longer kept, and not known. Those that are kept follow."""
+    """Ends from ``since`` to ``until`` are missing, because some of them are no longer kept. Those that are kept follow."""
 
     since: datetime
     """Where the gap begins."""

@@ -89,7 +89,8 @@ class Added(Struct, frozen=True):
     state: JobState
     """``finished`` only of a job that ``if_exists="once"`` found."""
     due: datetime
-    """When the job is due. For a reserved job: the end of its TTR. For a dead job: when it died. For a finished job: until when it is kept."""
+    """When the job is due; of a reserved job the end of its TTR, of a dead one when it died, of a finished one until when it
+    is kept."""
 
 
 class StoredJob(Generic[T], metaclass=HidesOtherWords):
@@ -138,12 +139,12 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
 
     @property
     def priority(self) -> int:
-        """Of the due jobs of a topic, those with the highest are handed out first: 0 (the default) to 3."""
+        """0 to 3: of the due jobs of a topic, those with the highest priority are handed out first."""
         return self.head.priority
 
     @property
     def key(self) -> str | None:
-        """A word given to ``add``, such as a customer's name: the topic's limits for keys count the jobs of each. ``None`` without one."""
+        """The word given to ``add``, such as a customer's name, by which the topic's limits for keys count; ``None`` without one."""
         return self.head.key
 
     @property
@@ -153,7 +154,7 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
 
     @property
     def steps(self) -> dict[str, Any]:
-        """The results of its steps that are kept, by their names, the first one first."""
+        """The kept results of its steps, by their names, the first one first."""
         return {name: msgspec.json.decode(result) for name, result in self.kept_steps.items()}
 
     @property
@@ -190,7 +191,8 @@ class BaseJob(StoredJob[T]):
         self.popped_us = now
 
     def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
-        """Keeps the result of a function with the job, and answers it when the job runs again. Of an ``AsyncJob`` it is awaited."""
+        """Keeps the result of a function with the job, and returns it when the job runs again. For an ``AsyncJob`` it is
+        awaited."""
         raise NotImplementedError
 
     @property
@@ -340,8 +342,8 @@ class JobInfo(StoredJob[T]):
 
     @property
     def effective_max_attempts(self) -> int | None:
-        """The limit that held when it was last handed out, its own or the topic's; once an attempt has failed, its handler's too.
-        ``None`` if it was never handed out, there is no limit, or it is not known yet."""
+        """The limit that applied when it was last handed out, its own or the topic's, and after a failure also its handler's.
+        ``None`` if there is no limit, or it is not known yet."""
         limit = self._run_record.limit
         return limit if 0 < limit < contents.NO_LIMIT else None
 
@@ -362,7 +364,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def reason(self) -> str | None:
-        """Why it is dead, or what its last failure was: one line."""
+        """Why it is dead, or what its last failure was, in one line."""
         return self._run_record.fault.partition("\n")[0] or None
 
     @property
@@ -372,12 +374,13 @@ class JobInfo(StoredJob[T]):
 
     @property
     def failure(self) -> str | None:
-        """The last failure in one line: its reason; where that only says that no attempt is left, the first line of its error."""
+        """The last failure in one line: its reason, or the first line of its error if the reason says only that no attempt is
+        left."""
         return failure_line(self.reason or "", self.error or "") or None
 
     @property
     def note(self) -> str | None:
-        """A remark beside its failure: that nobody here knows its task, since when, and where it was last seen."""
+        """A remark beside its failure, such as that no worker knows its task, since when, and where it was last seen."""
         return self._run_record.note or None
 
     @property
@@ -431,7 +434,7 @@ class JobPage(Generic[T]):
     cursor: str | None
     """For the next page; ``None`` on the last one."""
     scanned: int = 0
-    """How many jobs were read for it; more than it has if it is one of a search."""
+    """How many jobs were read for the page. A search reads more jobs than it returns."""
 
     def __iter__(self) -> Iterator[JobInfo[T]]:
         return iter(self.jobs)

@@ -61,14 +61,14 @@ class Schedule(metaclass=HidesOtherWords):
     damaged: bool
     """Whether it cannot be read, or only by a newer tarry. Put it again, or delete it."""
     last: datetime | None
-    """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
+    """The last occurrence that got a job, was missed, or fell into a pause, since the schedule was changed."""
     _codec: BodyCodec[Any] = field(repr=False, compare=False)
     _recurrence: Recurrence = field(repr=False)
     _record: contents.Record = field(repr=False)
     """The record of its jobs."""
 
     def following(self, limit: int, after: datetime) -> list[datetime]:
-        """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
+        """Up to ``limit`` occurrences after a moment; none while the schedule is paused. Raises ``BadInput`` if this machine
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
@@ -76,8 +76,11 @@ class Schedule(metaclass=HidesOtherWords):
         return [as_datetime(at) for at in found]
 
     def missed_by(self, moment: datetime, limit: int) -> list[datetime]:
-        """The occurrences up to a moment that get a job if it fires only then: none, the last one, or all, of these the first
-        ``limit``. Raises ``BadInput`` where this machine does not know the time zone."""
+        """The occurrences that get a job if the schedule's next look is at this moment: as its ``missed`` says, none, the
+        last one, or all.
+
+        At most ``limit`` of them, the earliest first. Raises ``BadInput`` if this machine does not know the time zone.
+        """
         if self.next is None or self.damaged:
             return []
         from tarry.verbs.schedules import fire  # most processes fire none

@@ -90,13 +90,13 @@ class Stats:
     next_due: datetime | None
     """When the first delayed job is due."""
     oldest_ready: datetime | None
-    """When the ready job that waits for longest was due."""
+    """When the first of the ready jobs was due."""
     paused_until: datetime | None
     """When the pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
     limited: LimitStatus | None
     """The pause or limit that ready jobs wait for, which does not make them late; ``None``: there is none."""
     watching: int
-    """Consumers that keep the watch: two at most."""
+    """How many consumers have promised to look when the next job is due: two at most."""
     added: int
     popped: int
     finished: int
@@ -116,23 +116,23 @@ class Stats:
     lateness: Lateness
     """How late jobs were handed out. The time of a pause or a limit does not count."""
     retrying: int = 0
-    """Those delayed jobs that have failed before."""
+    """Delayed jobs that have failed before."""
     finished_kept: int = 0
     """Finished jobs that are kept."""
     finished_lost: int = 0
     """Finished jobs of which not even the id could be kept: an add that says ``once`` adds them again."""
     died_lately: int = 0
-    """Those dead jobs that died in the last ten minutes."""
+    """Dead jobs that died in the last ten minutes."""
     last_died: datetime | None = None
-    """When the newest of the dead jobs died."""
+    """When the last of the dead jobs died."""
     last_popped: datetime | None = None
     """When a job was last handed out."""
     expired: int = 0
-    """How many of the ready jobs had a reservation that is over. The next pop puts them back."""
+    """Ready jobs whose reservation is over. The next pop puts them back."""
     damaged: int = 0
-    """Records of jobs without a place, or places without a record."""
+    """Records without a place, and places without a record."""
     due_in_1m: int = 0
-    """Those delayed jobs that fall due in the next minute."""
+    """Delayed jobs that will be due in the next minute."""
     due_in_5m: int = 0
     """The same for the next five minutes."""
     due_in_15m: int = 0
@@ -144,9 +144,10 @@ class Stats:
     held: int = 0
     """How often a schedule was due and waited, because the topic was full."""
     pending_bytes: int | None = None
-    """The bytes of the bodies of delayed and ready jobs, where ``max_pending_bytes`` limits them; ``None``: not known, or not yet."""
+    """The bytes of the bodies of delayed and ready jobs, if ``max_pending_bytes`` limits them; ``None``: not limited, or not
+    counted yet."""
     max_pending: int | None = None
-    """The limits for producers, of all partitions together; ``None``: no such limit."""
+    """How many jobs may wait, in all partitions together; ``None``: any number."""
     max_pending_bytes: int | None = None
     held_back: int = 0
     """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. With a
@@ -264,14 +265,15 @@ class TopicSettings:
     max_pending_bytes: int | None = None
     """How many bytes their bodies may have together; ``None``: any number."""
     key_concurrency: int | None = None
-    """How many jobs of a key may be reserved at a time; ``None``: any number."""
+    """How many jobs of one key may be reserved at a time; ``None``: any number."""
     key_rate: Rate | None = None
-    """How many jobs of a key may begin in a time; ``None``: any number."""
+    """How many jobs of one key may begin in a time; ``None``: any number."""
     fair: bool = False
     """Whether the keys take turns."""
 
     def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
-        """How many attempts a job of this topic has: by itself, by its handler (``UNSET``: it does not say), or as it was last handed out."""
+        """How many attempts a job of this topic has: by its own option, by its handler (``UNSET`` if that has none), or by
+        the topic."""
         own: int | UnsetType | None = UNSET
         with suppress(BodyError):
             own = given_max_attempts(job.head.max_attempts)

@@ -65,13 +65,14 @@ class Migrated:
     refused: int = 0
     """Jobs whose ids are taken in the target; they stay in the source."""
     reserved: int = 0
-    """Reserved jobs: they stay in the source; call ``migrate`` again when they are finished."""
+    """Reserved jobs, which stay in the source. Call ``migrate`` again when they are finished."""
     schedules: int = 0
     """Schedules that are in the target now."""
     schedules_refused: int = 0
-    """Schedules whose names are taken in the target, or that are damaged; they go on in the source."""
+    """Schedules that stay in the source and continue there, because they are damaged, or their names are taken in the
+    target."""
     settings: tuple[str, ...] = ()
-    """Options that ``configure`` had set in the source and not in the target; they are set there too."""
+    """The names of options that were copied, because ``configure`` had set them only in the source."""
     poison: int = 0
     """Elements of a queue that could not become a body of the topic; they were set aside in the queue's poison."""
 

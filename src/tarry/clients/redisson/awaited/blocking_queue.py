@@ -47,7 +47,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
     async def put(self, value: T) -> None:
-        """Puts an element at the end, to be taken at once."""
+        """Puts an element at the end of the list, where it may be taken at once."""
         await self.engine.run(self.verbs.put(value))
 
     async def offer(self, value: T) -> bool:
@@ -75,7 +75,8 @@ class AsyncBlockingQueue(CollectionOperators[T]):
 
     @hide_others
     async def poll_many(self, limit: int, *others: Never, wait: Duration | None = 0, **words: Never) -> list[T]:
-        """Removes and returns up to ``limit`` elements (at most 1000), as soon as there is one; none when none comes within ``wait``."""
+        """Removes and returns up to ``limit`` elements (at most 1000), as soon as there is one. The list is empty if none
+        comes within ``wait``."""
         if others or words or limit is MISSING:
             refuse_others(AsyncBlockingQueue.poll_many, self, OF_POLL_MANY, others, words)
         seconds = wait_seconds(wait)
@@ -85,12 +86,13 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return values
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
-        """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
+        """Removes and returns the first element of this queue, or of the first of the others that has one. This queue's codec
+        reads it."""
         found = await self.poll_from_any_with_name(*queues, wait=wait)
         return None if found is None else found[1]
 
     async def poll_from_any_with_name(self, *queues: str, wait: Duration | None = 0) -> tuple[str, T] | None:
-        """The same with the name of its queue, before it."""
+        """Like ``poll_from_any``, with the name of the queue before the element."""
         seconds = wait_seconds(wait)
         others = [AsyncBlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
         for queue in (self, *others):
@@ -101,7 +103,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return next(queue.name for queue in (self, *others) if queue.verbs.keys.ready == taken.ready), taken.value
 
     async def drain_to(self, target: list[T], limit: int | None = None) -> int:
-        """Appends all elements, or ``limit`` at most, to a list. Returns their number."""
+        """Appends all elements, or at most ``limit``, to a list. Returns how many."""
         if not isinstance(target, list):
             raise BadInput(f"target: a {type(target).__name__}; it is a list, to which the elements are appended.")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -116,11 +118,11 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return done
 
     async def peek(self) -> T | None:
-        """The first element; it stays."""
+        """The first element, which stays in the queue."""
         return await self.engine.run(self.verbs.peek())
 
     async def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes."""
+        """Whether an element is equal to the value, compared as bytes."""
         return await self.engine.run(self.verbs.contains(value))
 
     async def size(self) -> int:
@@ -138,8 +140,8 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
 
-        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes. Raises ``BadInput``
-        for a handler with a ``yield``.
+        If the handler fails, the element is set aside with the error (see ``poison``), and the next one comes. Raises
+        ``BadInput`` if the handler is a generator function.
         """
         refuse_generator(handler, "handler")
         self.verbs.context.require_codec()
@@ -181,7 +183,7 @@ class AsyncSubscription:
         await self.stop()
 
     async def stop(self) -> None:
-        """Ends it, when the handler that runs is done."""
+        """Ends the subscription when the handler has returned."""
         self._stopped.set()
         if not self._in_handler:
             self._background.interrupt()

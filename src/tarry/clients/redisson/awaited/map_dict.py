@@ -69,9 +69,9 @@ class AsyncMapDict(MappingOperators[K, V]):
     @overload
     async def pop(self, key: K, default: V | T) -> V | T: ...
     async def pop(self, key: K, default: Any = UNSET) -> Any:
-        """Removes an entry and returns its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+        """Removes an entry and returns its value. If there is none, returns ``default``, or raises ``KeyError``.
 
-        Of two callers that pop the same key at once, one gets the value.
+        If two callers pop the same key at once, only one gets the value.
         """
         found = await self._cache.remove(key)
         if found is None and default is UNSET:
@@ -79,7 +79,8 @@ class AsyncMapDict(MappingOperators[K, V]):
         return default if found is None else found
 
     async def popitem(self) -> tuple[K, V]:
-        """Removes any entry and returns it; ``KeyError`` if the map is empty. Two callers at once get two entries."""
+        """Removes any entry and returns it. Raises ``KeyError`` if the map is empty. Two callers at once get different
+        entries."""
         async for key in self:
             found = await self._cache.remove(key)
             if found is not None:
@@ -91,9 +92,10 @@ class AsyncMapDict(MappingOperators[K, V]):
         await self._cache.clear()
 
     async def setdefault(self, key: K, default: V | None = None) -> V:
-        """Returns the value of a key; where there is none, puts and returns ``default``. ``put_if_absent`` gives it times.
+        """Returns the value of a key. If there is none, puts and returns ``default``. To give it times, use
+        ``put_if_absent``.
 
-        Of two callers at once, both get the value of the first. Raises ``BadInput`` without a default, because the map never holds
+        Two callers at once both get the value of the first. Raises ``BadInput`` without a default, because a value is never
         ``None``.
         """
         value = cast("V", default)

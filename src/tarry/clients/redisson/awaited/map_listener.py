@@ -39,7 +39,7 @@ class AsyncMapListener:
         await self.stop()
 
     async def stop(self) -> None:
-        """Ends it; an event that is being handled is handled to its end."""
+        """Stops listening. An event that is being handled is handled to its end."""
         await self._calls.stop()
 
 

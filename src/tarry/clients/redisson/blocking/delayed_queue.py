@@ -24,7 +24,8 @@ T = TypeVar("T")
 class DelayedQueue(CollectionOperators[T]):
     """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
 
-    Made by ``client.delayed_queue(name)``. A handle: to make it, close it or lose it changes nothing on the server.
+    Made by ``client.delayed_queue(name)``. You may make, close or drop such objects at any time: nothing changes on the
+    server.
     """
 
     def __init__(self, engine: HandleEngine, verbs: DelayedQueueHandleVerbs[T]) -> None:
@@ -54,10 +55,10 @@ class DelayedQueue(CollectionOperators[T]):
                 yield value
 
     def offer(self, value: T, delay: Duration) -> datetime:
-        """Adds an element, to be moved after ``delay``. Returns its due time, by the server's clock.
+        """Adds an element, which is moved to the blocking queue after ``delay``. Returns its due time, by the server's clock.
 
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
-        after a lost answer it is there once, unless it became due in between.
+        An offer whose answer was lost is repeated, and is there only once, unless the element became due in between. Raises
+        ``BadInput`` before anything is written, ``Unavailable`` if the server does not answer.
         """
         return self.engine.run(self.verbs.offer(value, delay))
 
@@ -67,8 +68,10 @@ class DelayedQueue(CollectionOperators[T]):
 
     @hide_others
     def poll(self, *others: Never, **words: Never) -> T | None:
-        """Ignores the delay: removes and returns the element that was offered first, whenever it is due, as Redisson does;
-        ``None`` when there is none. For due elements use the blocking queue.
+        """Removes and returns the element that was offered first, even if it is not due yet, as Redisson does; ``None`` if
+        there is none.
+
+        To get due elements, use the blocking queue.
         """
         if others or words:
             refuse_others(DelayedQueue.poll, self, OF_POLL_AT_ONCE, others, words)
@@ -77,33 +80,35 @@ class DelayedQueue(CollectionOperators[T]):
 
     @hide_others
     def poll_many(self, limit: int, *others: Never, **words: Never) -> list[T]:
-        """The same for up to ``limit`` elements (at most 1000), in the order of offers."""
+        """Like ``poll``, for up to ``limit`` elements (at most 1000), in the order of offers."""
         if others or words or limit is MISSING:
             refuse_others(DelayedQueue.poll_many, self, OF_POLL_MANY_AT_ONCE, others, words)
         return self.engine.run(self.verbs.poll(limit))
 
     def poll_last_and_offer_first_to(self, queue: str) -> T | None:
-        """Removes the element that was offered last, whenever it is due, and puts it first into the list ``queue``."""
+        """Removes the element that was offered last, even if it is not due yet, and puts it at the head of the list
+        ``queue``."""
         return self.engine.run(self.verbs.pass_on(queue))
 
     def remove(self, value: T) -> bool:
-        """Removes the first element that is equal, as bytes. Returns whether there was one."""
+        """Removes the first element that is equal to the value, compared as bytes. Returns whether there was one."""
         return self.engine.run(self.verbs.remove(value))
 
     def remove_all(self, values: Iterable[T]) -> bool:
-        """Removes every element that is equal to one of these. Returns whether there was one."""
+        """Removes every element that is equal to one of these values. Returns whether an element was removed."""
         return self.engine.run(self.verbs.remove_all(values))
 
     def retain_all(self, values: Iterable[T]) -> bool:
-        """Removes every element that is equal to none of these; none of them will be delivered (Redisson's are).
+        """Removes every element that is equal to none of these values. Redisson also delivers the removed elements; this does
+        not.
 
-        Returns whether there was one.
+        Returns whether an element was removed.
         """
         return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from
-        Java as it came."""
+        """Whether an element is equal to the value, compared as bytes. A dict or set is compared in the order of Java's
+        HashMap or HashSet, or, if it was read from Java, as it was read."""
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:
@@ -111,7 +116,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.contains_all(values))
 
     def peek(self) -> T | None:
-        """The element that was offered first; it stays."""
+        """The element that was offered first, which stays in the queue."""
         return self.engine.run(self.verbs.peek())
 
     def size(self) -> int:
@@ -119,20 +124,20 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.size())
 
     def read_all(self) -> list[T]:
-        """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
+        """All elements in the order of offers. Elements that the codec cannot read are ``Opaque``."""
         return self.engine.run(self.verbs.read_all())
 
     def set_format(self, format: str | None) -> None:
-        """Sets the queue's format again: after an upgrade of Java, or to correct it. Takes the values of ``format`` of
-        ``client.delayed_queue``; ``None`` forgets the format. Then the elements in the queue decide again.
+        """Sets the format of the queue: after an upgrade of Java, or to correct it. It takes the values of ``format`` of
+        ``client.delayed_queue``; ``None`` forgets the format, so that the elements in the queue determine it again.
 
-        From now on elements are offered in this format, whatever is found. The elements in the queue stay as they are; tarry
-        moves both formats.
+        From now on elements are offered in this format, whatever elements are found. The elements in the queue stay as they
+        are, because tarry moves both formats.
         """
         self.engine.run(self.verbs.set_format(format))
 
     def clear(self) -> bool:
-        """Removes all elements that are not moved yet. Returns whether there was one."""
+        """Removes all elements that are not moved yet. Returns whether there were any."""
         return self.engine.run(self.verbs.clear())
 
     def poison(self) -> list[PoisonElement]:
@@ -144,4 +149,4 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run_view(self.verbs.stats())
 
     def destroy(self) -> None:
-        """Does nothing: a handle holds nothing. Offered elements are delivered as long as there is a consumer."""
+        """Does nothing, because this object holds nothing. Offered elements are delivered as long as there is a consumer."""

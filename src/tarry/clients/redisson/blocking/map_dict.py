@@ -65,9 +65,9 @@ class MapDict(MappingOperators[K, V]):
     @overload
     def pop(self, key: K, default: V | T) -> V | T: ...
     def pop(self, key: K, default: Any = UNSET) -> Any:
-        """Removes an entry and returns its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+        """Removes an entry and returns its value. If there is none, returns ``default``, or raises ``KeyError``.
 
-        Of two callers that pop the same key at once, one gets the value.
+        If two callers pop the same key at once, only one gets the value.
         """
         found = self._cache.remove(key)
         if found is None and default is UNSET:
@@ -75,7 +75,8 @@ class MapDict(MappingOperators[K, V]):
         return default if found is None else found
 
     def popitem(self) -> tuple[K, V]:
-        """Removes any entry and returns it; ``KeyError`` if the map is empty. Two callers at once get two entries."""
+        """Removes any entry and returns it. Raises ``KeyError`` if the map is empty. Two callers at once get different
+        entries."""
         for key in self:
             found = self._cache.remove(key)
             if found is not None:
@@ -87,9 +88,10 @@ class MapDict(MappingOperators[K, V]):
         self._cache.clear()
 
     def setdefault(self, key: K, default: V | None = None) -> V:
-        """Returns the value of a key; where there is none, puts and returns ``default``. ``put_if_absent`` gives it times.
+        """Returns the value of a key. If there is none, puts and returns ``default``. To give it times, use
+        ``put_if_absent``.
 
-        Of two callers at once, both get the value of the first. Raises ``BadInput`` without a default, because the map never holds
+        Two callers at once both get the value of the first. Raises ``BadInput`` without a default, because a value is never
         ``None``.
         """
         value = cast("V", default)

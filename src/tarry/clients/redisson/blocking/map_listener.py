@@ -40,7 +40,7 @@ class MapListener:
         self.stop()
 
     def stop(self) -> None:
-        """Ends it; an event that is being handled is handled to its end."""
+        """Stops listening. An event that is being handled is handled to its end."""
         self._calls.stop()
 
 

@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class MapCache(Generic[K, V], metaclass=HidesOtherWords):
-    """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
+    """Redisson's ``RMapCache``: a map in which each entry has a time to live and an idle time of its own.
 
-    Made by ``client.map_cache(name)``, with Java's verbs; ``as_dict()`` is the same map as a dictionary. It never holds ``None``. From its
-    first verb on it keeps expired entries out, until it is closed or lost.
+    Made by ``client.map_cache(name)``. It has the verbs of Java; ``as_dict()`` is the same map as a dictionary. A value is
+    never ``None``. After the first call, this object removes expired entries until it is closed or dropped.
     """
 
     if not TYPE_CHECKING:
@@ -65,7 +65,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         self.close()
 
     def close(self) -> None:
-        """This handle no longer evicts from the map. The next verb would begin again."""
+        """Stops removing expired entries by this object. The next call would begin again."""
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
@@ -102,19 +102,19 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> bool:
-        """Puts an entry; returns whether it is new. The rest as ``put``."""
+        """Puts an entry, as ``put``. Returns whether it is new."""
         return self._run(self.verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
 
     def put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> V | None:
-        """Puts an entry where there is none; else returns the value that is there, and nothing changes."""
+        """Puts an entry if there is none. Otherwise returns the existing value, and nothing changes."""
         return self._run(self.verbs.put_if_absent(key, value, ttl, max_idle))
 
     def fast_put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> bool:
-        """Puts an entry where there is none; returns whether it did."""
+        """Puts an entry if there is none. Returns whether it did."""
         return self._run(self.verbs.fast_put_if_absent(key, value, ttl, max_idle))
 
     def put_all(
@@ -125,7 +125,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> None:
-        """Puts many entries, in one round trip for each 200 or 1 MB."""
+        """Puts many entries, with one round trip for every 200 entries or 1 MB."""
         self._run(self.verbs.put_all(entries, ttl, max_idle, keep_ttl))
 
     @overload
@@ -133,20 +133,20 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     @overload
     def replace(self, key: K, value: V, new: V) -> bool: ...
     def replace(self, key: K, value: V, new: V | UnsetType = UNSET) -> V | bool | None:
-        """``replace(key, value)`` replaces a value that is there, and returns the old one, or ``None``.
+        """``replace(key, value)`` replaces an existing value, and returns the old one, or ``None``.
 
-        ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; returns whether it did. The entry
-        keeps its time to live, and its idle time begins again. In a native map it has no time to live any more, as in Java.
+        ``replace(key, old, new)`` does so only if the old value is this one, compared as bytes; returns whether it did. The
+        entry keeps its time to live, and its idle time begins again. In a native map it loses its time to live, as in Java.
         """
         if new is UNSET:
             return self._run(self.verbs.replace(key, value))
         return self._run(self.verbs.replace_if(key, value, new))
 
     def add_and_get(self, key: K, delta: float) -> float:
-        """Adds to the number of a key, 0 if there is none; returns the sum. The entry keeps its time to live.
+        """Adds to the number of a key, which is 0 if there is none. Returns the sum. The entry keeps its time to live.
 
-        For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` for a value that is no
-        number, and for a sum of more than 64 bits.
+        For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` if the value is not a
+        number, and if the sum has more than 64 bits.
         """
         return self._run(self.verbs.add_and_get(key, delta))
 
@@ -157,11 +157,11 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         return self._run(self.verbs.get(key))
 
     def get_all(self, keys: Iterable[K]) -> dict[K, V]:
-        """The entries of these keys that are there."""
+        """The entries of those keys that exist."""
         return self._run(self.verbs.get_all(keys))
 
     def get_with_ttl_only(self, key: K) -> V | None:
-        """The value of a key whose time to live is not over, whatever its idle time, which does not begin again."""
+        """The value of a key whose time to live is not over. Its idle time does not matter, and does not begin again."""
         return self._run(self.verbs.get_with_ttl_only(key))
 
     def contains_key(self, key: K) -> bool:
@@ -173,11 +173,11 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         return self._run(self.verbs.contains_value(value))
 
     def remaining_ttl(self, key: K) -> timedelta | None:
-        """How long an entry lives yet: the shorter of its two times. ``timedelta.max``: forever; ``None``: there is none."""
+        """How long an entry will live: the shorter of its two times. ``timedelta.max``: forever; ``None``: there is no entry."""
         return self._run(self.verbs.remaining_ttl(key))
 
     def size(self) -> int:
-        """How many entries there are; none that has expired is counted."""
+        """How many entries there are, without the expired ones."""
         return self._run(self.verbs.size())
 
     def stats(self) -> MapStats:
@@ -210,9 +210,9 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
     ) -> bool:
-        """Gives an entry another time to live and idle time from now, or none; returns whether there was one.
+        """Gives an entry another time to live and idle time from now, or none. Returns whether there was one.
 
-        ``if_not_set``: only one that has neither.
+        With ``if_not_set`` only if the entry has neither.
         """
         return self.expire_entries([key], ttl=ttl, max_idle=max_idle, if_not_set=if_not_set) > 0
 
@@ -224,27 +224,27 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """Gives entries another time to live and idle time from now, or none; returns how many got it."""
+        """Gives entries another time to live and idle time from now, or none. Returns how many entries there were."""
         return self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
-        """Deletes the whole map after a time, without events; returns whether there was one.
+        """Deletes the whole map after a time, without events. Returns whether there was a map.
 
-        ``if_not_set``: only if it has no such end yet.
+        With ``if_not_set`` only if the map has no such time yet.
         """
         return self._run(self.verbs.expire(after, if_not_set))
 
     def clear_expire(self) -> bool:
-        """Keeps the whole map after all; returns whether it was to be deleted."""
+        """Takes back the ``expire`` of the whole map. Returns whether it had one."""
         return self._run(self.verbs.clear_expire())
 
     # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
 
     def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
-        """Limits the map's number of entries from now on, for all clients; 0: any number.
+        """Limits how many entries the map may have, for all clients; 0: any number.
 
-        Entries beyond it are removed at once and with each write, with the event ``removed``: those used the longest ago
-        (``LRU``) or the least (``LFU``).
+        Further entries are removed at once and with each write, with the event ``removed``: those whose last use is longest
+        ago (``LRU``), or those that were used least often (``LFU``).
         """
         self._run(self.verbs.set_max_size(size, mode, False))
 
@@ -267,20 +267,21 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         lease: Duration = DEFAULT_LEASE_S,
     ) -> V | None:
-        """Returns the value of a key; if there is none, that of ``loader``, which is put.
+        """Returns the value of a key. If there is none, calls ``loader``, and puts and returns its value.
 
-        The loader runs once among all processes, Java's ``getWithLease`` included; the others wait for what it puts. If it
-        fails, returns ``None`` or takes longer than ``lease``, the next one of them loads. A value that was loaded while
-        another client wrote the key is not put.
+        Only one process runs the loader, Java's ``getWithLease`` included, and the others wait for the value. If the loader
+        fails, returns ``None`` or takes longer than ``lease``, the next process loads. If another client wrote the key
+        meanwhile, the loaded value is not put.
         """
         return load(self._engine, self._run, self.verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
 
     def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> MapListener:
-        """Calls a handler with the events of entries, of Java's too: ``created``, ``updated``, ``removed``, ``expired``, or
-        all.
+        """Calls a handler with the events of entries, even those of Java: ``created``, ``updated``, ``removed``, ``expired``,
+        or all of them.
 
-        One event after the other, in a thread of the client. A handler that fails is logged. Events are
-        missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
+        The handler gets one event after the other, in a thread of the client. If it fails, the error is logged. Events are
+        missed while the connection is lost. Once a map has a listener, all clients publish its events, as long as its options
+        are stored.
         """
         calls = HandlerCalls(self._engine, self.verbs, self._evictor_key, handler, kinds)
         calls.begin()

@@ -89,10 +89,10 @@ def _trimmed(reply: Reply) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePolicy:
-    """Redisson's rule for eviction: every ``minimum`` to ``maximum``, ``amount`` entries of each kind at a time.
+    """Redisson's rule for eviction: every ``minimum`` to ``maximum``, it removes ``amount`` entries of each kind.
 
-    After three looks that found ever less, or nothing, the delay grows by half. After three full ones, it shrinks to a quarter.
-    ``remove_empty`` stops looking at an empty map until it is used again. Raises ``BadInput``.
+    If three looks found nothing, or fewer each time, the time between two looks grows by half. After three full looks it
+    shrinks to a quarter. Raises ``BadInput``.
     """
 
     minimum: Duration = 5
