@@ -45,9 +45,8 @@ another.
 You may read these keys. Change them only through tarry, because its scripts rely on one another.
 """
 PRECEDENCE = """\
-A setting can be given in several places. The most specific one counts: in the table, the first of the row that is given, unless a note
-below says that two of them are compared. `None` is not given where it is no value: a handler cannot say that nothing is kept. The client
-gives none of these; its own settings are [others](settings.md).
+A setting can be given in several places, and the most specific one counts. In the table that is the first place of a row that has a value,
+unless a note below says that two of them are compared. The settings of a client are [others](settings.md).
 """
 PLACES: dict[Level, str] = {
     "attempt": "the attempt",

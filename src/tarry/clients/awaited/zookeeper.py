@@ -68,21 +68,21 @@ async def _ready(answer: Any, seconds: float) -> bool:
 
 
 class AsyncClient:
-    """Locks on ZooKeeper, awaited. A context manager; connects at the first verb, and is made once.
+    """Locks on ZooKeeper, awaited. A context manager. Make it once; it connects when it is first used.
 
     ``hosts``            ``"host:port,host:port"``
     ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
-    ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
-                         and twenty ticks of the server (4 s to 40 s by default)
+    ``session_timeout``  how long this process may be silent until ZooKeeper gives its locks to others: two
+                         to twenty ticks of the server (4 s to 40 s by default)
     ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
     """
 
-    # blocking: Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
+    # blocking: Locks on ZooKeeper. Thread-safe, fork-safe, a context manager. Make it once; it connects when it is first used.
     #
     # ``hosts``            ``"host:port,host:port"``
     # ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
-    # ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
-    #                      and twenty ticks of the server (4 s to 40 s by default)
+    # ``session_timeout``  how long this process may be silent until ZooKeeper gives its locks to others: two
+    #                      to twenty ticks of the server (4 s to 40 s by default)
     # ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
 
     def __init__(

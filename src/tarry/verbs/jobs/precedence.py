@@ -77,8 +77,8 @@ TTR = Setting(
     },
     timedelta(seconds=60),
     "60 s",
-    note="a worker renews the reservations of running jobs, so it always has a `ttr`, a short one, and never uses the topic's. "
-    "`touch(ttr=…)` is for one renewal.",
+    note="a worker always has a short `ttr`, and never uses the topic's, because it renews the reservations of running jobs. "
+    "`touch(ttr=…)` applies to one renewal.",
 )
 MAX_ATTEMPTS = Setting(
     "max_attempts",
@@ -86,8 +86,8 @@ MAX_ATTEMPTS = Setting(
     20,
     "20",
     takes_none=True,
-    note="the worker knows the handler's, the server does not. An attempt that ends with its process, or runs out of its time, counts "
-    "by the job's or the topic's.",
+    note="only the worker knows the handler's. If an attempt ends with its process, or runs out of its time, the server uses the job's "
+    "or the topic's.",
 )
 MAX_LATENESS = Setting(
     "max_lateness",
@@ -99,14 +99,15 @@ MAX_LATENESS = Setting(
     None,
     "none",
     smallest=("handler", "topic"),
-    note="of the handler's and the topic's the smaller one counts: a job that is too late for its topic is dead before a handler sees it.",
+    note="the smaller one of the handler's and the topic's counts, because a job that is too late for its topic is dead before a handler "
+    "sees it.",
 )
 KEEP_FINISHED = Setting(
     "keep_finished",
     {"handler": _handler("keep_finished"), "topic": "`configure(keep_finished=…)`"},
     None,
     "not kept",
-    note="a handler's 0 keeps none, whatever the topic says.",
+    note="0 of a handler keeps none of its finished jobs, whatever the topic says.",
 )
 PRIORITY = Setting("priority", _job_and_call("priority"), 0, "0")
 RETRY = Setting(

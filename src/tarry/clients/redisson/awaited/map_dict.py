@@ -39,14 +39,14 @@ class DictVerbs(Protocol[K, V]):
 class AsyncMapDict(MappingOperators[K, V]):
     """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state but the map.
 
-    ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. It never holds ``None``. Its entries live
-    forever: the map's own verbs give times.
+    ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. A value is never ``None``. Entries
+    that are put here live forever; to give them times, use the methods of the map.
     """
 
     # blocking: A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
     #
-    # ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. It never
-    # holds ``None``. Its entries live forever: the map's own verbs give times.
+    # ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
+    # never ``None``. Entries that are put here live forever; to give them times, use the methods of the map.
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Awaitable[Page]]) -> None:
         self._cache = cache

@@ -40,8 +40,8 @@ class DictVerbs(Protocol[K, V]):
 class MapDict(MappingOperators[K, V]):
     """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
 
-    ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. It never
-    holds ``None``. Its entries live forever: the map's own verbs give times.
+    ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
+    never ``None``. Entries that are put here live forever; to give them times, use the methods of the map.
     """
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Page]) -> None:
