@@ -444,18 +444,19 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     @overload
     async def stats(self, *, key: str) -> KeyStats: ...
     async def stats(self, *, key: str | None = None) -> Stats | KeyStats:
-        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic.
+        """Returns the numbers of the topic: jobs by state, due times, totals and lateness. An unknown topic has zeros.
 
-        With ``key`` those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one can go.
+        With ``key`` it returns those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one
+        can be handed out.
         """
         if key is not None:
             return await self.engine.run_view(self.verbs.key_stats(key))
         return await self.engine.run_view(self.verbs.stats())
 
     async def busiest_keys(self, limit: int = 10) -> tuple[KeyStats, ...]:
-        """Returns the keys with the most jobs, delayed, ready and reserved, the most first; at most ``limit``, up to 100.
+        """Returns the keys with the most jobs, those with the most first; at most ``limit``, up to 100.
 
-        At most 1,000 keys are looked at; of more, each that has a thousandth of the jobs.
+        Only 1,000 keys are looked at. If there are more, keys with fewer than a thousandth of the jobs may be missing.
         """
         return await self.engine.run_view(self.verbs.busiest_keys(limit))
 

@@ -54,7 +54,7 @@ P = ParamSpec("P")
 
 
 class Topic(Generic[T], metaclass=HidesOtherWords):
-    """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
+    """Jobs of one kind. Made by ``client.topic(name)``; nothing is sent until you call a method."""
 
     def __init__(self, engine: HandleEngine, verbs: TopicHandleVerbs[T]) -> None:
         self.engine = engine
@@ -95,21 +95,27 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         durability: Durability = None,
         **words: Never,
     ) -> Added:
-        """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
+        """Adds a job, which is handed out when it is due: after ``delay``, or at a moment.
 
-        ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
-        ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, also if it is dead (``state`` of the answer says so),
-        ``"once"`` does the same, and also leaves out a job that is finished, for as long as the topic keeps it by its own
-        ``keep_finished``; without that it raises ``NotKept``;
-        ``"replace"`` puts this one in its place, and with ``latest`` it is due at most so long after the first event that no handler
-        has had; ``"update"`` changes the body and the options that are given, and the due time stays. A number is seconds.
-        ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``too late``) win over the
-        consumer's and the topic's. ``priority``, 0 to 3: of the jobs that are due, the highest is handed out first. ``key``, such as a
-        customer's name of at most 200 bytes: ``configure`` sets limits for the jobs of each.
-        ``durability`` answers only when a replica has it (``"replicated"``, or a number of
-        them), or the server's disk (``"fsynced"``).
-        Raises ``BadInput`` before anything is written, ``TopicFull`` when no more jobs may wait, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
-        it was added and ``durability`` is not met in two seconds.
+        ``delay``  how long until it is due, such as ``"10m"``; a number is seconds
+        ``at``  the moment when it is due, instead of ``delay``: a datetime with a time zone
+        ``id``  its id, unique in the topic; without one tarry makes one
+        ``if_exists``  what happens if a living or dead job has this id. ``"error"``: the call raises ``JobExists``. ``"keep"``: that job stays as it
+                 is, even if it is dead. ``"once"``: the same, also if a job with this id is finished and the topic keeps it; a topic without
+                 ``keep_finished`` raises ``NotKept``. ``"replace"``: the new job takes its place. ``"update"``: the body changes, and the options
+                 that are given; the due time stays
+        ``latest``  with ``if_exists="replace"``: the job is due at the latest this long after the first event that no handler has seen
+        ``ttr``  its time to run. This and the next two win over those of the consumer and of the topic
+        ``max_attempts``  how often it may be handed out; ``None``: without a limit
+        ``max_lateness``  how late it may be handed out; if it is later, it dies as ``too late``
+        ``headers``  a map of strings that is stored beside the body
+        ``priority``  0 to 3: of the jobs that are due, those with the highest are handed out first
+        ``key``  the customer, or whatever else the topic's limits for keys count; at most 200 bytes
+        ``durability``  the call returns only when this many replicas have the job, or one (``"replicated"``), or the server's disk
+                 (``"fsynced"``)
+
+        Raises ``BadInput`` before anything is written, ``TopicFull`` if no more jobs may wait, ``Unavailable`` if the server
+        does not answer, and ``Unconfirmed`` if the job was added, but ``durability`` was not reached within two seconds.
         """
         if others or words or body is MISSING:
             refuse_others(Topic.add, self, OF_ADD, others, words)
@@ -149,11 +155,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         atomic: bool = False,
         **words: Never,
     ) -> list[Added]:
-        """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
+        """Adds many jobs. Each is a body, or a ``NewJob(body, delay=…, id=…)`` with options of its own.
 
-        All are checked before the first is written. They go in scripts of at most 1,000 jobs or 1 MB, each all or
-        nothing; ``JobExists``, ``TopicFull``, ``Unavailable`` and ``Unconfirmed`` carry ``done``, how many went in before. ``atomic=True`` refuses more
-        than one script takes.
+        All jobs are checked before the first is written. They are sent in scripts of at most 1,000 jobs or 1 MB, and each
+        script adds all of its jobs or none. If a later script fails, ``done`` of the error says how many jobs were added
+        before: that of ``JobExists``, ``TopicFull``, ``Unavailable`` or ``Unconfirmed``. ``atomic=True`` adds all jobs or
+        none, and refuses more jobs than fit into one script.
         """
         if others or words or bodies is MISSING:
             refuse_others(Topic.add_many, self, OF_ADD, others, words)
@@ -180,10 +187,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def pop(
         self, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> Job[T] | None:
-        """Returns the job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
+        """Returns the job that is due first, reserved for its TTR; ``None`` if no job is due within ``wait``.
 
-        ``wait=None`` waits forever. ``ttr`` holds unless the job has its own. If the answer is lost on the way, the job
-        comes back after its TTR; a last attempt then does not count.
+        ``wait=None`` waits forever. ``ttr`` is the time to run of jobs without one of their own. If the answer is lost on the
+        way, the job comes back after its TTR; if that was its last attempt, the attempt does not count.
         """
         if others or words:
             refuse_others(Topic.pop, self, OF_POP, others, words)
@@ -212,7 +219,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self._settle(job_verbs.settle.FINISH, [job], results=results)
 
     def finish_many(self, jobs: Sequence[HasReceipt]) -> None:
-        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised, whose ``reasons`` have each that does not."""
+        """Finishes many jobs. If some receipts are not valid any more, the other jobs are finished, and then ``StaleReceipt``
+        is raised.
+
+        ``reasons`` of the error says why for each refused job.
+        """
         self._settle(job_verbs.settle.FINISH, jobs)
 
     @hide_others
@@ -233,10 +244,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def release(
         self, job: HasReceipt, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
-        """Puts the job back, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
+        """Puts the job back. It is due again after ``delay``, or without one after a back-off that doubles with each attempt,
+        from 1 s to 1 h.
 
-        The last attempt that counts makes it dead. ``counted=False`` takes the attempt back (and means at once).
-        ``reason`` is what ``get`` shows of the failure: one line, then anything.
+        If this was its last attempt, the job is dead. ``counted=False`` does not count the attempt, and without ``delay`` the
+        job is due at once. ``reason`` is what ``get`` shows as its failure: the first line as the reason, the rest as the
+        error.
         """
         if others:
             refuse_others(Topic.release, self, {}, others)
@@ -271,16 +284,16 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self._settle(job_verbs.settle.BURY, jobs, reason=reason)
 
     def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
-        """Releases at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
+        """Releases all jobs of a process that is certainly dead. ``holder`` is its name, as ``get`` shows it for a job.
 
-        Their attempts count, because a job may have killed it: the last one makes dead. ``counted=False`` takes the attempts
-        back. At most ``limit``, if one is given. Returns how many jobs it had.
+        Their attempts count, because a job may have killed the process; a job whose last attempt this was is dead.
+        ``counted=False`` does not count them. ``limit`` is the most jobs that are released. Returns how many were.
         """
         return self.engine.run(self.verbs.release_holder(holder, counted, limit))
 
     @hide_others
     def touch_holder(self, holder: str, *others: Never, ttr: Duration) -> int:
-        """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
+        """Renews the reservations of all jobs of a living process that cannot do so itself. Returns how many were renewed."""
         if others:
             refuse_others(Topic.touch_holder, self, {}, others)
         return self.engine.run(self.verbs.touch_holder(holder, ttr))
@@ -288,8 +301,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, id: str) -> State | None:
-        """Makes a dead job ready again; its attempts count from zero. Returns the state it was in, or ``None`` if it is
-        unknown: with any other than ``"dead"`` nothing was changed."""
+        """Makes a dead job ready again; its attempts count from zero.
+
+        Returns the state that the job was in, or ``None`` if it is unknown. Unless that is ``"dead"``, nothing was changed.
+        """
         return (self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
@@ -297,10 +312,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, ids))
 
     def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
-        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in.
+        """Deletes the job, whatever its state is. If a consumer has it, that gets an error when it settles the job.
 
-        With ``running``, a worker that runs the job stops the run, within half of the worker's TTR. With ``state``, a job that is in
-        another state by now stays: ``state="dead"`` deletes no job that somebody has kicked meanwhile.
+        Returns the state that the job was in, or ``None`` if it is unknown. With ``running``, a worker that runs the job
+        stops the run, within half of the worker's TTR. With ``state``, only a job in this state is deleted: ``state="dead"``
+        spares a job that was kicked meanwhile.
         """
         return (self.delete_many([id], running=running, state=state))[0]
 
@@ -315,8 +331,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run(self.verbs.by_id(job_verbs.by_id.DELETE, ids, state=state))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time for a delayed or ready job. Returns the state it was in: with ``"reserved"`` and ``"dead"`` nothing
-        was changed; the holder of a reserved job may ``release`` it with a delay, and ``kick`` revives a dead one."""
+        """Sets another due time for a delayed or ready job. Returns the state that the job was in, or ``None`` if it is
+        unknown.
+
+        A reserved or dead job is not changed: its holder may ``release`` a reserved job with a delay, and ``kick`` revives a
+        dead one.
+        """
         return (self.engine.run(self.verbs.by_id(job_verbs.by_id.RESCHEDULE, [id], delay=delay, at=at)))[0]
 
     def reschedule_many(
@@ -328,8 +348,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, id: str, *, wait: Duration | None = 0) -> JobInfo[T] | None:
-        """Returns the job as it is now, or ``None`` if it is unknown; with ``wait`` as soon as it is finished or dead, or at the end of that
-        time. A finished one is returned as long as it is kept, and no other job has its id."""
+        """Returns the job as it is now, or ``None`` if it is unknown. A finished job is returned as long as it is kept.
+
+        With ``wait`` it returns as soon as the job is finished or dead, or at the end of that time.
+        """
         if wait != 0:
             return self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
         return (self.engine.run_view(self.verbs.get([id], True)))[0]
@@ -364,13 +386,16 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         limit: int = 100,
         cursor: str | None = None,
     ) -> JobPage[T]:
-        """Returns one page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+        """Returns one page of jobs in the order of their due times. Reserved jobs are ordered by the end of their TTR, dead
+        jobs by their death.
 
-        ``"retrying"``: those delayed jobs that have failed before. ``"finished"``: those that are kept, by the end of their keep;
-        they are listed only by this name. Empty for an unknown topic. Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        ``state`` may also be ``"retrying"``, which are the delayed jobs that have failed before, or ``"finished"``. Finished
+        jobs are listed only by this name, in the order in which they will be forgotten. Give the page's ``cursor`` to get the
+        next page. ``due_before`` is a limit that is not included. An unknown topic has no jobs.
 
-        To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the ``group`` of
-        dead jobs. A page is then those that match of the next thousand jobs: it may be empty, and not be the last one.
+        To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the
+        ``group`` of dead jobs. A page then has the matches among the next thousand jobs, so it may be empty although others
+        follow.
         """
         search = None
         if (task, error, text, group) != (None, None, None, None):
@@ -389,12 +414,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         limit: int = 1000,
         cursor: str | None = None,
     ) -> DeadGroups:
-        """Groups dead jobs by what went wrong: the task, the error without numbers, ids, quoted text and addresses, the place.
+        """Groups the dead jobs by their cause: the task, the error without numbers, ids, quoted text and addresses, and the
+        place in the code.
 
-
-        One call reads the next ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does. Give the
-        result's ``cursor`` for the next ones and add up the results; ``scanned`` of ``dead`` is the progress. ``list("dead", group=…)``
-        has the jobs of a group, ``kick_many`` and ``delete_many`` take their ids.
+        One call reads up to ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does.
+        To read on, give the result's ``cursor``, and add up the results; of ``dead`` jobs in all, ``scanned`` were read.
+        ``list("dead", group=…)`` returns the jobs of a group.
         """
         from tarry.verbs.jobs.dead_groups import JobSearch
 
@@ -402,12 +427,14 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
 
     def ends(self, *, since: str | datetime | None = None, wait: Duration | None = None) -> Ends[T]:
-        """Iterates over the ends of jobs, finished, dead or late, in the order of their moments: those after ``since``, then each as it comes.
+        """Iterates over the ends of jobs: when each was finished, died or was too late, in this order. The topic needs
+        ``keep_finished``.
 
-        ``since`` is the ``id`` of an end, ``position`` of an earlier iteration, or a moment; without it from now on. The iteration ends
-        when none has come within ``wait``; ``None`` never. Each end comes once, in whichever process one goes on behind its id. Where
-        something after ``since`` is no longer kept, an ``UnknownEnds`` comes first. The topic needs ``keep_finished``, else ``NotKept`` is
-        raised at the first step, and needs it for as long as a reader may be away.
+        ``since`` says where to begin: after the ``id`` of an end, at the ``position`` of an earlier iteration, or at a
+        moment; without it now. ``wait`` ends the iteration when nothing has ended for that time; with ``None`` it never ends.
+        Each end comes once, and any process can go on after its id. If ends after ``since`` are no longer kept, an
+        ``UnknownEnds`` comes first. So the topic must keep its jobs for as long as a reader may be away. Raises ``NotKept``
+        if it keeps none.
         """
         from tarry.clients.blocking.ends import Ends  # no start imports it
 
@@ -418,51 +445,61 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     @overload
     def stats(self, *, key: str) -> KeyStats: ...
     def stats(self, *, key: str | None = None) -> Stats | KeyStats:
-        """Returns the counts by state and of retrying jobs, next due, oldest ready, totals and lateness. Zeros for an unknown topic.
+        """Returns the numbers of the topic: jobs by state, due times, totals and lateness. An unknown topic has zeros.
 
-        With ``key`` those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one can go.
+        With ``key`` it returns those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one
+        can be handed out.
         """
         if key is not None:
             return self.engine.run_view(self.verbs.key_stats(key))
         return self.engine.run_view(self.verbs.stats())
 
     def busiest_keys(self, limit: int = 10) -> tuple[KeyStats, ...]:
-        """Returns the keys with the most jobs, delayed, ready and reserved, the most first; at most ``limit``, up to 100.
+        """Returns the keys with the most jobs, those with the most first; at most ``limit``, up to 100.
 
-        At most 1,000 keys are looked at; of more, each that has a thousandth of the jobs.
+        Only 1,000 keys are looked at. If there are more, keys with fewer than a thousandth of the jobs may be missing.
         """
         return self.engine.run_view(self.verbs.busiest_keys(limit))
 
     def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
-        """Counts jobs by due time: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
-        before now. Zeros for an unknown topic."""
+        """Counts jobs by their due times: ``buckets`` of equal width over ``span``.
+
+        The buckets begin at ``start``, a moment or a time from now, or ``past`` before now. An unknown topic has zeros.
+        """
         return self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
     def throughput(self, *, span: Duration = "1d") -> tuple[MinuteCounts, ...]:
-        """Returns what was added, finished, failed and died in each minute of ``span``, at most a week, until now; what is older than a day
-        in each hour. The oldest is first; those without numbers are left out.
+        """Returns how many jobs were added, finished and dead, and how many attempts failed, in each minute of ``span`` until
+        now, the oldest first.
 
-        The server keeps the numbers when jobs are popped. Jobs that were added while nobody popped count for the last of those minutes.
+        ``span`` is a week at most. Numbers that are older than a day come by the hour, and minutes without numbers are left
+        out. The server notes them when jobs are popped, so jobs that were added while nobody popped count for the minute of
+        the next pop.
         """
         return self.engine.run_view(self.verbs.throughput(span))
 
     def check(self) -> CheckReport:
-        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
+        """Walks through the whole topic and reports jobs that are not in exactly one place. For tests, and for ``tarry
+        doctor``.
 
-        Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
+        ``leaving`` and ``schedules_leaving`` of the report count the jobs and schedules that ``migrate`` is moving to another
+        topic.
+        """
         return self.engine.run(self.verbs.check())
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, duration: Duration | None = None, *, key: str | None = None) -> datetime | None:
-        """Hands out nothing for a time, or until ``resume``; with ``key`` nothing of this key. Returns the end of the pause, ``None`` if it
-        has none."""
+        """Stops handing out jobs for a time, or until ``resume``; with ``key`` only jobs with this key.
+
+        Returns the end of the pause; ``None`` if only ``resume`` ends it.
+        """
         return self.engine.run(self.verbs.pause(duration, key))
 
     def resume(self, *, key: str | None = None) -> None:
-        """Ends a pause; with ``key`` that of this key."""
+        """Ends the pause of the topic, or with ``key`` that of this key."""
         self.engine.run(self.verbs.resume(key))
 
     @hide_others
@@ -484,20 +521,34 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         fair: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> TopicSettings:
-        """Sets options of the topic, for all clients and at once, and returns all of them.
+        """Sets options of the topic, for all clients and at once, and returns all of them. An option that is not given stays
+        as it is.
 
-        For jobs without options of their own: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
-        ``max_lateness`` (a job that would be handed out later is dead, ``too late``); ``keep_dead``: how long dead jobs stay, ``None``
-        forever; ``keep_finished``: how long finished jobs stay, with their results, ``None`` not at all. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
-        a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
-        most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
+        For jobs without an option of their own:
 
-        For producers: ``max_pending``, the most jobs that may wait, delayed and ready, and ``max_pending_bytes``, the most bytes of their
-        bodies. An add beyond it raises ``TopicFull``: that of jobs at once in this client and within a second in all others, that of bytes
-        within a second in all. Of n partitions each takes an n-th, rounded up.
+        ``ttr``  the time to run; ``None``: 60 s again
+        ``max_attempts``  how often a job may be handed out; ``None``: without a limit
+        ``max_lateness``  how late a job may be handed out; if it is later, it dies as ``too late``. ``None``: any time
+        ``keep_dead``  how long dead jobs are kept; ``None``: forever
+        ``keep_finished``  how long finished jobs are kept, with their results; ``None``: not at all
 
-        For jobs with a ``key``, each key on its own: ``key_concurrency``, the most of its jobs reserved at a time; ``key_rate``, the most that
-        begin in a time, evenly spread; ``fair``: the keys take turns, one job each. A topic with partitions has none of these.
+        For all jobs together; ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts:
+
+        ``rate``  the most jobs that are handed out in a time: ``"100/1m"``, ``(100, "1m")``, or a number a second
+        ``burst``  the most jobs that the rate allows at once after a quiet time; ``None``: as many as in a tenth of a second
+        ``concurrency``  the most jobs that are reserved at a time
+
+        For producers. An ``add`` beyond the limit raises ``TopicFull``. A new limit applies to this client at once, and to
+        others within a second:
+
+        ``max_pending``  the most jobs that may wait, delayed and ready together
+        ``max_pending_bytes``  the most bytes that their bodies may have
+
+        For jobs with a ``key``. A topic with partitions cannot have these:
+
+        ``key_concurrency``  the most jobs of one key that are reserved at a time
+        ``key_rate``  the most jobs of one key that begin in a time, evenly spread
+        ``fair``  whether the keys take turns, with one job each
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
@@ -519,10 +570,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run(self.verbs.configure(given))
 
     def purge(self, state: StateFilter | None = None, *, key: str | None = None) -> int:
-        """Deletes all jobs, or all of a state. Returns how many: 0 for an unknown topic. Receipts go on rising.
+        """Deletes all jobs, or all jobs in a state. Returns how many. Receipts continue to rise.
 
-        With ``key`` those of this key that are delayed, ready or reserved, in steps. Its dead and finished jobs stay, as they are not found
-        by their key; its pause stays, too.
+        ``key``  only the jobs of this key that are delayed, ready or reserved. Its dead and finished jobs stay, because they are not found by
+                 their key, and so does its pause.
         """
         return self.engine.run(self.verbs.purge(state, key))
 
