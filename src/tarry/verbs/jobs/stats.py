@@ -156,21 +156,27 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class KeyStats:
-    """The jobs of one key at one moment. Dead and finished jobs are not counted by key. A reservation whose TTR is over counts as reserved
-    until the next pop."""
+    """The jobs of one key at one moment. Dead and finished jobs are not counted."""
 
     topic: str
+    """The topic's name."""
     key: str
+    """The key."""
     now: datetime
+    """The moment of these numbers, by the server's clock."""
     delayed: int
+    """Jobs of the key that are not due yet."""
     ready: int
+    """Jobs of the key that are due and wait."""
     reserved: int
+    """Jobs of the key that a consumer has, or whose reservation has ended since the last pop."""
     held_back: int
-    """Those ready jobs that cannot go now."""
+    """Ready jobs that cannot be handed out now."""
     limited: LimitStatus | None
-    """Why none of the ready jobs can go: ``pause``, ``rate``, ``concurrency`` (others of the key run; ``until`` is ``None``), or ``retry``."""
+    """Why none of the ready jobs can be handed out: ``pause``, ``rate``, ``concurrency`` (other jobs of the key run;
+    ``until`` is ``None``), or ``retry``."""
     next_run: datetime | None
-    """When the next job can go; ``None``: none waits, or a reserved one of the key must end first."""
+    """When the next job can be handed out; ``None`` if none waits, or if a reserved one of the key must end first."""
     paused_until: datetime | None
     """The end of the key's pause."""
     concurrency: int | None
