@@ -55,7 +55,7 @@ class Hangs:
         self.config = config
         self.after_s = float(config.getini("hangs_after"))
         self.stuck_s = float(config.getini("stuck_after"))
-        self.ends = 0.0
+        self.ends = self.watched_until = 0.0
         self.told = self.watching = self.hung = False
         self.words = ""
 
@@ -64,11 +64,17 @@ class Hangs:
         self.limit_s = self._limit_s(item)
         self.ends = time.monotonic() + self.limit_s
         self.told = False
-        faulthandler.dump_traceback_later(self.limit_s + self.stuck_s, exit=True, file=self.config.stash[said_at_last])
-        try:
-            return (yield)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        self._end_process_after(self.limit_s + self.stuck_s)
+        return (yield)
+
+    def _end_process_after(self, seconds: float) -> None:
+        """A thread counts these, and up to a quarter of ``stuck_after`` more: it is not started anew for each test, which would be much of
+        what a small one costs."""
+        now, spare_s = time.monotonic(), self.stuck_s / 4
+        if not now + seconds <= self.watched_until <= now + seconds + spare_s:
+            self.watched_until = now + seconds + spare_s
+            file = self.config.stash[said_at_last]
+            faulthandler.dump_traceback_later(seconds + spare_s, exit=True, file=file)
 
     def _limit_s(self, item: pytest.Item) -> float:
         if mark := item.get_closest_marker("hangs_after"):
@@ -122,12 +128,18 @@ class Hangs:
         if words:
             pytest.fail(words, pytrace=False)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """What follows the last test may take longer."""
+        faulthandler.cancel_dump_traceback_later()
+
     def pytest_unconfigure(self) -> None:
         if self.hung:  # a thread of that test would hold the process up for ever
             faulthandler.dump_traceback_later(self.stuck_s, exit=True, file=self.config.stash[said_at_last])
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_process_ends(self) -> None:
+        self.pytest_sessionfinish()
         self.pytest_unconfigure()
 
 
