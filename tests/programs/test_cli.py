@@ -165,6 +165,36 @@ def test_a_key_is_shown_and_paused(client: tarry.Client, answers: Answers, cli: 
     assert "late  key c7  2\n" in cli("pop", "orders").stdout
 
 
+def test_the_busiest_keys_are_listed_counted_and_purged(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+    orders = client.topic("orders")
+    orders.configure(key_concurrency=1)
+    assert cli("keys", "orders").stderr == (
+        "no job of orders that waits or runs has a key; give one with `tarry add … --key`\n"
+    )
+    orders.add_many(range(3), key="c7")
+    orders.add_many(range(2), key="c8", delay="1h")
+    orders.add(1, key="c8")
+    orders.add(1, key="c9")
+    assert orders.pop().key == "c7"  # type: ignore[union-attr]
+    c7 = "orders  key c7  delayed 0  ready 2  reserved 1  1 of 1 are running"
+    c8 = "orders  key c8  delayed 2  ready 1  reserved 0"
+    assert cli("keys", "orders", "--limit", "2").stdout.splitlines() == [c7, c8]
+    assert cli("stats", "orders", "--key", "c7").stdout == c7 + "\n"
+    assert "  2 held back by their keys" in cli("stats", "orders").stdout
+    [shown] = answers("stats", "orders", "--key", "c7")
+    assert (shown["key"], shown["held_back"], shown["limited"]["reason"]) == ("c7", 2, "concurrency")
+    assert [one["key"] for one in answers("keys", "orders")] == ["c7", "c8", "c9"]
+    client.topic("orders").pause(key="c8")
+    assert cli("stats", "orders", "--key", "c8").stdout == c8 + "  paused until it is resumed\n"
+    assert cli("purge", "orders", "--key", "c8", "--dry-run").stdout == "orders  key c8  3 jobs would be deleted\n"
+    assert answers("purge", "orders", "--key", "c8", "--state", "delayed", "--yes")[0]["purged"] == 2
+    assert cli("purge", "orders", "--key", "c7", "--yes").stdout == "orders  key c7  3 jobs deleted\n"
+    assert [one["key"] for one in answers("keys", "orders")] == ["c8", "c9"]
+    for option in ("--limit", "1"), ("--running",):
+        refused = cli("purge", "orders", "--key", "c7", "--yes", *option)
+        assert "leave out --limit and --running" in refused.stderr
+
+
 def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> None:
     client.topic("orders").add(b"\x00\xff")
     [job] = answers("pop", "orders")

@@ -40,7 +40,6 @@ from tarry.values.topic_patterns import escaped, is_pattern, literal, overlap
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.jobs.precedence import TTR, decide
-from tarry.verbs.jobs.settings import SettingsChange
 from tarry.worker import handlers
 from tarry.worker.handlers import QueueRoute
 from tarry.worker.process_functions import CORES, Run, check_run, name_function
@@ -580,6 +579,10 @@ def _key_limits(
     key_concurrency: int | UnsetType | None, key_rate: RateLike | UnsetType | None, fair: bool | UnsetType | None
 ) -> dict[str, Any]:
     """Those that are given. Raises ``BadInput``."""
+    if key_concurrency is key_rate is fair is UNSET:
+        return {}
+    from tarry.verbs.jobs.settings import SettingsChange  # few workers need it
+
     change = SettingsChange(key_concurrency=key_concurrency, key_rate=key_rate, fair=fair)
     change.encode(1)
     return change.changes()

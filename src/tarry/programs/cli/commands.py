@@ -26,7 +26,7 @@ from tarry.programs.cli.session import CommandSession
 
 SECTIONS = {
     "Jobs": "add pop finish touch release bury get list result dead delete kick reschedule release-holder",
-    "Topics": "topics stats histogram throughput top check purge pause resume configure migrate",
+    "Topics": "topics stats keys histogram throughput top check purge pause resume configure migrate",
     "Programs": "worker workers worker-mode serve demo doctor token celery-relay",
     "Schedules": "schedule",
     "Queues, maps and locks, also shared with Java": "delayed-queue map-cache lock guarded-queue",
@@ -37,6 +37,7 @@ MODULES = {
     "tarry.programs.cli.by_id_commands": "get list result delete kick reschedule release-holder",
     "tarry.programs.cli.dead_command": "dead",
     "tarry.programs.cli.topic_commands": "topics stats check purge pause resume configure",
+    "tarry.programs.cli.key_commands": "keys",
     "tarry.programs.cli.doctor": "doctor",
     "tarry.programs.cli.top": "histogram throughput top demo demo-worker",
     "tarry.programs.cli.worker_commands": "workers worker-mode",

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from tarry import Added, Histogram, JobInfo, MinuteCounts, Schedule, Stats, TopicSettings
+    from tarry import Added, Histogram, JobInfo, KeyStats, MinuteCounts, Schedule, Stats, TopicSettings
     from tarry.programs.serving.conditions import Condition
     from tarry.types import BaseJob, WorkerInfo
     from tarry.wire.schemas import Schema
@@ -119,6 +119,13 @@ def stats_data(stats: Stats) -> dict[str, Any]:
     found = as_data(STATS, stats)
     lateness = found.pop("lateness")
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
+
+
+def key_data(found: KeyStats) -> dict[str, Any]:
+    """The numbers of one key."""
+    from tarry.wire.topic_answers import KEY_STATS
+
+    return as_data(KEY_STATS, found)
 
 
 def settings_data(settings: TopicSettings) -> dict[str, Any]:

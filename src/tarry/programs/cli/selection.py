@@ -65,11 +65,17 @@ def confirm_deletion(topic: Topic[Any], state: str | None, limit: int | None, *,
     if yes:
         return
     topic.list(cast("StateFilter | None", state), limit=1)  # raises for an unknown state
+    confirm(lambda: (count_jobs(topic, state, limit), f"{state} job" if state else "job"), topic.name, yes=yes)
+
+
+def confirm(count_them: Callable[[], tuple[int, str]], of: str, *, yes: bool) -> None:
+    """The same for jobs that are counted: how many, and what they are called in the singular."""
+    if yes:
+        return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise BadInput("yes: it deletes jobs, and there is no terminal to ask; give --yes, or --dry-run to only look.")
-    count = count_jobs(topic, state, limit)
-    what = f"Delete {count_text(count, f'{state} job' if state else 'job')} of {topic.name}?"
-    if count and not typer.confirm(one_line(what), err=True):
+    count, what = count_them()
+    if count and not typer.confirm(one_line(f"Delete {count_text(count, what)} of {of}?"), err=True):
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
 

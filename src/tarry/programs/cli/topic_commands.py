@@ -81,12 +81,19 @@ def topics(session: CommandSession) -> None:
 
 
 @verb()
-def stats(session: CommandSession, topics: AnyTopics = None) -> None:
-    """Shows counts by state, what is due next, and lateness."""
+def stats(session: CommandSession, topics: AnyTopics = None, key: OneKey = None) -> None:
+    """Shows counts by state, what is due next, and lateness; of a key why its jobs wait."""
+    if key is not None and not topics:
+        raise BadInput("key: name its topic, too: tarry stats TOPIC --key KEY.")
     names = topics or sorted(session.client.topics())
     if not names:
         session.print_note("there is no topic yet")
     for name in names:
+        if key is not None:
+            from tarry.programs.cli.key_commands import print_key
+
+            print_key(session, session.known_topic(name).stats(key=key))
+            continue
         found = (session.known_topic if topics else session.topic)(name).stats()
         session.print_answer(partial(output.stats_data, found), stats_text(found))
         if hint := continue_hint(*count_leaving(session.topic(name))):
@@ -103,7 +110,10 @@ def stats_text(found: Stats) -> str:
     if found.paused_until is not None:
         parts.append("paused")
     elif found.limited is not None:
-        parts.append(f"held back by its {found.limited.reason}{_wait_text(found)}")
+        by = "the limits of its keys" if found.limited.reason == "key" else f"its {found.limited.reason}"
+        parts.append(f"held back by {by}{_wait_text(found)}")
+    if found.held_back and (found.limited is None or found.limited.reason != "key"):
+        parts.append(f"{found.held_back} held back by their keys")
     if found.lateness.count and found.limited is None:
         late = found.lateness
         parts.append(f"late p50 {output.span_text(late.p50)}, p99 {output.span_text(late.p99)}")
@@ -124,13 +134,21 @@ def purge(
     state: StateName = None,
     limit: Limit = None,
     running: Running = False,
+    key: OneKey = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Deletes all jobs of a topic, or all in a state, or up to a limit. Asks first on a terminal."""
+    """Deletes all jobs of a topic, or all in a state or of a key, or up to a limit. Asks first on a terminal."""
     if running and state not in (None, "reserved"):
         raise BadInput("running, state: only reserved jobs run; give --state reserved, or no state.")
     handle = session.known_topic(topic)
+    if key is not None:
+        if limit is not None or running:
+            raise BadInput("key: it deletes all jobs of the key, also those that run; leave out --limit and --running.")
+        from tarry.programs.cli.key_commands import purge_key
+
+        purge_key(session, handle, key, cast("StateFilter | None", state), dry_run=dry_run, yes=yes)
+        return
     if not dry_run:
         confirm_deletion(handle, state, limit, yes=yes)
     if (limit is not None or running) and not dry_run:

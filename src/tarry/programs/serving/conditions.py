@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
-    from tarry import Stats
+    from tarry import KeyStats, Stats
     from tarry.types import WorkerInfo, WorkerTopic
 
 Kind = Literal[
@@ -202,12 +202,32 @@ def overdue(stats: Stats) -> timedelta | None:
 
 def pause_text(stats: Stats) -> str:
     """For how long a paused topic is paused."""
-    assert stats.paused_until is not None
-    return (
-        "until it is resumed"
-        if stats.paused_until.year > UNTIL_RESUMED
-        else f"for {_span(stats.paused_until - stats.now)}"
-    )
+    return _pause_text(stats.paused_until, stats.now)
+
+
+def _pause_text(until: datetime | None, now: datetime) -> str:
+    return "until it is resumed" if until is None or until.year > UNTIL_RESUMED else f"for {_span(until - now)}"
+
+
+def is_paused(key: KeyStats) -> bool:
+    """Whether nothing of a key is handed out until a moment, or until it is resumed."""
+    return key.paused_until is not None or (key.limited is not None and key.limited.reason == "pause")
+
+
+def key_text(key: KeyStats) -> str:
+    """Why jobs of a key wait, such as ``2 of 2 are running``; empty: none waits that is due, or one can go."""
+    why = None if key.limited is None else key.limited.reason
+    until = key.limited.until if key.limited is not None else None
+    next_in = f"; the next can be handed out in {_span(until - key.now)}" if until is not None else ""
+    if is_paused(key):
+        return f"paused {_pause_text(key.paused_until or until, key.now)}"
+    if why == "concurrency":
+        return f"{key.reserved:,} of {key.concurrency or key.reserved:,} are running"
+    if why == "rate":
+        return f"its rate of {key.rate} is spent{next_in}"
+    if why == "retry":
+        return f"a failed job is tried again first{next_in}"
+    return ""
 
 
 def _rank(condition: Condition) -> tuple[int, int]:
@@ -276,7 +296,10 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
         until = (
             f"; the next can be handed out in {_span(stats.limited.until - stats.now)}" if stats.limited.until else ""
         )
-        sentence = f"{_jobs(count, 'is', 'are')} held back by the {stats.limited.reason} limit{wait}{until}."
+        by = f"the {stats.limited.reason} limit"
+        if stats.limited.reason == "key":
+            by = "the limits of its key" if count == 1 else "the limits of their keys"
+        sentence = f"{_jobs(count, 'is', 'are')} held back by {by}{wait}{until}."
         yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
 
 
