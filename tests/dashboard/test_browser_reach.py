@@ -70,6 +70,9 @@ def test_the_dashboard_has_no_serious_accessibility_faults(
     topic.add_many([NewJob({"n": n}, id=f"{n}", delay=40 * n, max_attempts=1) for n in range(53)])
     topic.release(topic.pop(), delay=0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
     topic.add(0, id="late")
+    topic.configure(key_concurrency=2, fair=True)
+    topic.add_many([0, 1], key="customer-7")
+    topic.pause(key="customer-7")
     client.schedules.put("orders", "daily", {"n": 1}, cron="0 9 * * *", tz="Europe/Berlin")
     site.sample()
     context = browser.new_context(reduced_motion="reduce")

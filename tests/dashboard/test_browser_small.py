@@ -34,7 +34,7 @@ def full(site: Site, client: tarry.Client) -> Iterator[Site]:
     orders.release(orders.pop(), reason=f"ValueError: {LONG * 3}")  # type: ignore[arg-type]
     held = orders.pop()
     assert held is not None
-    orders.add(0, id="7", delay="1h", headers={LONG: LONG * 2})
+    orders.add(0, id="7", delay="1h", headers={LONG: LONG * 2}, key=LONG * 4)
     client.schedules.put("orders", "daily", every="1d")
     client.schedules.put("orders", LONG, cron="0 9 * * *", tz="Europe/Berlin")
     client.delayed_queue("java", codec="string").offer(LONG * 5, "1h")

@@ -24,7 +24,7 @@ logger = logging.getLogger("tarry.audit")
 MOST_IDS = 20
 LONGEST = 200
 FIELDS = (
-    "topic", "name", "worker", "mode", "state", "after", "before", *SEARCH_FIELDS, "delay", "at", "duration", "reason",
+    "topic", "name", "worker", "mode", "state", "after", "before", *SEARCH_FIELDS, "delay", "at", "duration", "key", "reason",
 )  # fmt: skip
 """The fields of forms that say on what an action was taken, and how."""
 

@@ -32,6 +32,7 @@ from tarry.programs.dashboard.access import (
     cookies_of,
     same_origin,
 )
+from tarry.programs.dashboard.busiest_keys import BusiestKeys
 from tarry.programs.dashboard.dead_scans import DeadScans
 from tarry.programs.dashboard.guarded_stream import GuardedStream
 from tarry.programs.dashboard.key_scanner import KeyScanner
@@ -280,6 +281,7 @@ class Dashboard:
         """After an action: nothing is shown as it was before."""
         self.view_cache.invalidate()
         self.shared_part(DeadScans).forget()
+        self.shared_part(BusiestKeys).forget()
 
     async def opened_by(self, token: str, request: Request) -> tuple[PageHost, str] | None:
         """The dashboard that a token gives access to, and its path: this one, or that of the token's namespace."""

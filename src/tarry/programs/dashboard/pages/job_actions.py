@@ -251,24 +251,31 @@ def _result_text(action: str, done: int, left: int = 0) -> str:
 # ── whole topics ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _topic_or_key(form: Form, word: str = "key") -> str:
+    key, topic = form.values.get("key", ""), filters.plain(form.value("topic"))
+    return f"{word} {filters.plain(key)} of {topic}" if key else topic
+
+
 async def _plan_pause(_: PageRequest, form: Form) -> ActionPlan:
-    return ActionPlan(f"Pause {filters.plain(form.value('topic'))}?", "Pause")
+    return ActionPlan(f"Pause {_topic_or_key(form)}?", "Pause")
 
 
 async def _pause(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
-    until = await topic.pause(form.value("duration") or None)
-    return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
+    until = await topic.pause(form.value("duration") or None, key=form.values.get("key") or None)
+    return (
+        f"{_topic_or_key(form, 'Key')} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
+    )
 
 
 async def _plan_resume(_: PageRequest, form: Form) -> ActionPlan:
-    return ActionPlan(f"Resume {filters.plain(form.value('topic'))}?", "Resume")
+    return ActionPlan(f"Resume {_topic_or_key(form)}?", "Resume")
 
 
 async def _resume(visit: PageRequest, form: Form) -> str:
     topic = _topic(visit, form)
-    await topic.resume()
-    return f"{filters.plain(topic.name)} is resumed."
+    await topic.resume(key=form.values.get("key") or None)
+    return f"{_topic_or_key(form, 'Key')} is resumed."
 
 
 async def _plan_purge(visit: PageRequest, form: Form) -> ActionPlan:

@@ -12,6 +12,7 @@ from typing import Any
 from tarry import AsyncClient, AsyncTopic, MinuteCounts, Schedule, TopicSettings
 from tarry.errors import BadInput
 from tarry.internal import DueSoon, as_datetime, perform, server_verbs
+from tarry.programs.dashboard.busiest_keys import BusiestKeys
 from tarry.programs.dashboard.charts import timeline
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.charts.topic_charts import MINUTES, heat, next_hour, rates
@@ -22,7 +23,7 @@ from tarry.programs.dashboard.page_request import PageHost, PageRequest, parse_m
 from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S
 from tarry.programs.dashboard.pages.server_page import health
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.serving.conditions import assess_topic, overdue
+from tarry.programs.serving.conditions import assess_topic, is_paused, key_text, overdue
 from tarry.programs.serving.forecast import MOST_READ
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -92,8 +93,9 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.histogram(start=0, span=3600, buckets=MINUTES),
         visit.dashboard.shared_part(ComingOfTopics).of(visit.client, topic),
         perform(visit.client, server_verbs(topic).partitions()),
+        visit.dashboard.shared_part(BusiestKeys).of(topic),
     )
-    (stats, settings, workers, hour, coming, parts), server = await asyncio.gather(
+    (stats, settings, workers, hour, coming, parts, keys), server = await asyncio.gather(
         view_known(topic, views), health(visit)
     )
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
@@ -111,6 +113,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         "settings": settings,
         "schedules": len(coming.schedules),
         "partitions": len(parts),
+        "keys": [(key, key_text(key), is_paused(key)) for key in keys],
         "worker_count": worker_count,
         "slots": slots,
         "busy": busy,
