@@ -91,6 +91,8 @@ CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
         {"TarryRecordsLost"},
         {f"tarry_lost_total{{{TOPIC}}}": counter(1), f"tarry_finished_lost_total{{{TOPIC}}}": None},
     ),
+    "keys hold jobs back": ({"TarryKeysHoldBack"}, {f"tarry_held_back_jobs{{{TOPIC}}}": gauge(12_000)}),
+    "keys hold few jobs back": (set(), {f"tarry_held_back_jobs{{{TOPIC}}}": gauge(9_000)}),
     "very many jobs": ({"TarryBacklogGrows"}, {f'tarry_jobs{{{TOPIC}, state="delayed"}}': gauge(1_500_000)}),
     "two services export the same": (
         set(),

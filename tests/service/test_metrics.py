@@ -75,6 +75,18 @@ def test_metrics_match_the_stats_of_the_topic(running_service: RunningService, a
     assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
 
 
+def test_what_keys_hold_back_is_one_number_of_a_topic(running_service: RunningService, api: Api, clock: Clock) -> None:
+    api("PATCH", "/v1/topics/orders/settings", {"key_concurrency": 1})
+    for key in ("a", "a", "a", "b", None):
+        api.post("/v1/topics/orders/jobs", {"body": 1, "key": key}, 201)
+    api.post("/v1/topics/orders/pop", {})
+    seen, name = scraped(running_service), api.namespace
+    assert value(seen["tarry_held_back_jobs"], name) == 2
+    assert value(seen["tarry_jobs"], name, state="ready") == 4
+    keyed = [sample for family in seen.values() for sample in family.samples if "key" in sample.labels]
+    assert keyed == []
+
+
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_limits_for_producers_are_those_that_were_set(
     running_service: RunningService, api: Api, clock: Clock, valkey_url: str, partitions: int

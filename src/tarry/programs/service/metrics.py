@@ -215,6 +215,11 @@ class _TopicCollector(CollectorRegistry):
         labels = ("namespace", "topic")
         jobs = GaugeMetricFamily("tarry_jobs", "Jobs by their state.", labels=(*labels, "state"))
         retrying = GaugeMetricFamily("tarry_retrying_jobs", "Delayed jobs that have failed before.", labels=labels)
+        held_back = GaugeMetricFamily(
+            "tarry_held_back_jobs",
+            "Ready jobs that cannot go now, because of the limit, the rate or the pause of their key.",
+            labels=labels,
+        )
         soon = GaugeMetricFamily(
             "tarry_jobs_due",
             "Delayed jobs that fall due within this time; those that are ready already are not among them.",
@@ -269,6 +274,7 @@ class _TopicCollector(CollectorRegistry):
             for within in SOON:
                 soon.add_metric((*place, within), getattr(now, f"due_in_{within}"))
             retrying.add_metric(place, now.retrying)
+            held_back.add_metric(place, now.held_back)
             overdue.add_metric(place, _seconds(now.oldest_ready, now.now))
             if now.next_due is not None:
                 due.add_metric(place, _seconds(now.now, now.next_due))
@@ -282,6 +288,7 @@ class _TopicCollector(CollectorRegistry):
             jobs,
             soon,
             retrying,
+            held_back,
             overdue,
             due,
             paused,
