@@ -44,7 +44,6 @@ ELSEWHERE = {
     *(
         "is_known",
         "is_held",
-        "count_key",
         "count_due_between",
         "count_ready_of_priority",
         "cursor_after",

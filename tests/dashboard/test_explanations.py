@@ -217,7 +217,7 @@ async def buried(topic: Any, clock: Clock) -> None:
         ),
         (
             of_a_paused_key,
-            "customer-7 is paused until somebody resumes it: none of its jobs is handed out.",
+            "customer-7 is paused until it is resumed: none of its jobs is handed out.",
             None,
             None,
         ),

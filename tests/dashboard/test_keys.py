@@ -70,3 +70,15 @@ def test_a_key_is_paused_and_resumed_alone(
     seen = httpx.get(f"{viewer.at}/topic?topic=orders").text
     assert "Busiest keys" in seen
     assert "/act" not in seen.partition('<h2 id="keys">')[2]
+
+
+def test_jobs_with_a_key_are_counted_and_deleted_by_their_due_times(http: httpx.Client, client: tarry.Client) -> None:
+    orders = client.topic("orders")
+    orders.add_many([1, 2], key="c7", delay="1h")
+    orders.add_many([3, 4], delay="1h")
+    orders.add(5, key="c7", delay="3h")
+    window = {"topic": "orders", "state": "delayed", "before": "in 2h"}
+    data = {**window, "action": "delete", "all": "1", "back": "/"}
+    assert "Delete 4 " in http.post("/act", data=data).text
+    http.post("/act", data={**data, "sure": "1"})
+    assert [job.body for job in orders.list()] == [5]

@@ -13,7 +13,8 @@ from tarry.clients.testing import Clock
 
 async def test_a_filter_counts_the_jobs_that_it_lists(adapter: Adapter, topic: Any, clock: Clock) -> None:
     began = now(clock)
-    await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n)) for n in range(10)])
+    keys = [None, "a", "b"]
+    await topic.add_many([NewJob(n, id=str(n), at=began + timedelta(seconds=n), key=keys[n % 3]) for n in range(10)])
     await topic.add("now", at=began + timedelta(milliseconds=4500))
     clock.advance("4500ms")
     for state in (None, "delayed", "ready"):

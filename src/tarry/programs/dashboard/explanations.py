@@ -7,23 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from tarry import JobInfo, Stats, TopicSettings
+from tarry import JobInfo, KeyStats, Stats, TopicSettings
 from tarry.errors import BodyError
 from tarry.internal import parse_envelope
 from tarry.programs.dashboard import filters
+from tarry.programs.serving.conditions import is_paused, key_text
 from tarry.types import WorkerInfo
-
-
-class KeyCounts(NamedTuple):
-    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one."""
-
-    reserved: int
-    spent_until: datetime | None
-    paused_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class JobFacts:
     timed_out: bool
     ahead: int
     pace: float | None
-    key: KeyCounts | None = None
+    key: KeyStats | None = None
     """Of its key, if it waits and has one."""
 
     @property
@@ -123,7 +116,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return
-    if facts.key is not None and (held_back := _held_back(facts, facts.key)):
+    if facts.key is not None and (held_back := _held_back(facts.key)):
         yield held_back
         return
     if stats.limited is not None and (stats.limited.reason != "key" or facts.key is None):
@@ -146,15 +139,21 @@ def _ready(facts: JobFacts) -> Iterator[str]:
         yield f"{facts.ahead:,} {'job is' if facts.ahead == 1 else 'jobs are'} due before it.{turn}"
 
 
-def _held_back(facts: JobFacts, key: KeyCounts) -> str:
+def _held_back(key: KeyStats) -> str:
     """Why no job of its key can be handed out; empty: one can."""
-    name, most, rate = facts.job.key, facts.settings.key_concurrency, facts.settings.key_rate
-    if key.paused_until is not None and key.paused_until > facts.now:
-        return f"{name} is paused {_until_moment(key.paused_until, facts.now)}: none of its jobs is handed out."
-    if most is not None and key.reserved >= most:
+    name, why, until = key.key, None if key.limited is None else key.limited.reason, None
+    if key.limited is not None and key.limited.until is not None:
+        until = filters.span(key.limited.until - key.now)
+    if is_paused(key):
+        return f"{name} is {key_text(key)}: none of its jobs is handed out."
+    if why == "concurrency":
+        most = key.concurrency or key.reserved
         return f"{key.reserved} of {most} of {name} are running: it waits until one of them ends."
-    if rate is not None and key.spent_until is not None and key.spent_until > facts.now:
-        return f"{name} has spent its rate of {rate}: its next job can be handed out in {filters.span(key.spent_until - facts.now)}."
+    if why == "rate":
+        return f"{name} has spent its rate of {key.rate}: its next job can be handed out in {until or '0 s'}."
+    if why == "retry":
+        when = f" in {until}" if until else ""
+        return f"A failed job of {name} is tried again{when}, and holds the key: its other jobs wait for that."
     return ""
 
 
@@ -245,8 +244,4 @@ def _workers(n: int) -> str:
 def _until(facts: JobFacts) -> str:
     until = facts.stats.paused_until
     assert until is not None
-    return _until_moment(until, facts.now)
-
-
-def _until_moment(until: datetime, now: datetime) -> str:
-    return "until somebody resumes it" if until.year > 9000 else f"for {filters.span(until - now)}"
+    return "until somebody resumes it" if until.year > 9000 else f"for {filters.span(until - facts.now)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tarry.core.flows import gather
 from tarry.core.requests import Command, Flow, ask
-from tarry.values.durations import as_datetime, moment_us
+from tarry.values.durations import moment_us
 from tarry.values.keys import PRIORITY_PARTS, part_key
 from tarry.verbs.jobs.job_values import StateFilter
 from tarry.verbs.jobs.partitions import Partitions, PartitionVerbs, on_each, partition_of_id
@@ -26,12 +26,13 @@ def due_between(
     if state == "ready" and (before is None or before > now):
         high = present
 
-    def key_of(part: PartitionVerbs[Any]) -> bytes:
-        return part_key(part.keys, "retrying") if state == "retrying" else part.keys.due
+    sets = ("retrying",) if state == "retrying" else ("due", "keyed")
 
-    return verbs.over_partitions(
-        lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", key_of(part), low, high), int), sum)
-    )
+    def count(part: PartitionVerbs[Any]) -> Flow[int]:
+        keys = [part_key(part.keys, name) for name in sets]
+        return sum((yield from gather(ask(Command((b"ZCOUNT", key, low, high), int)) for key in keys)))
+
+    return verbs.over_partitions(lambda parts: on_each(parts, count, sum))
 
 
 def ready_of_priority(verbs: Partitions[Any], now: datetime, least: int) -> Flow[int]:
@@ -55,21 +56,3 @@ def is_held(verbs: Partitions[Any], id: str) -> Flow[bool]:
         return ask(Command((b"ZSCORE", keys.reserved, raw), lambda reply: reply is not None))
 
     return verbs.over_partitions(score)
-
-
-def count_key(verbs: Partitions[Any], key: str) -> Flow[tuple[int, datetime | None, datetime | None]]:
-    """How many jobs of a key are reserved, and until when its rate is spent and its pause lasts: ``None`` if it never had one. O(log n)."""
-    raw = key.encode()
-
-    def count(parts: Sequence[PartitionVerbs[Any]]) -> Flow[tuple[int, datetime | None, datetime | None]]:
-        by_key, paces = (part_key(parts[0].keys, part) for part in ("by_key", "paces"))
-        reserved = yield from ask(Command((b"ZLEXCOUNT", by_key, b"[%s\0!" % raw, b'(%s\0"' % raw), int))
-        spent_until, paused_until = yield from ask(
-            Command(
-                (b"ZMSCORE", paces, b"r" + raw, b"p" + raw),
-                lambda found: [None if one is None else as_datetime(int(float(one))) for one in found],
-            )
-        )
-        return reserved, spent_until, paused_until
-
-    return verbs.over_partitions(count)

@@ -299,12 +299,6 @@ class TopicVerbs(Partitions[T]):
 
         return filter_counts.is_held(self, id)
 
-    def count_key(self, key: str) -> Operation[tuple[int, datetime | None, datetime | None]]:
-        """How many jobs of a key are reserved, and what else holds it back."""
-        from tarry.verbs.jobs import filter_counts
-
-        return filter_counts.count_key(self, key)
-
     def count_due_between(
         self, now: datetime, state: StateFilter | None, after: datetime | None, before: datetime | None
     ) -> Operation[int]:

@@ -14,7 +14,7 @@ from tarry import JobInfo, Schedule
 from tarry.errors import BodyError, NoResult
 from tarry.internal import JSON_FAULTS, RAW, as_datetime, head_of, perform, server_verbs
 from tarry.programs.dashboard import filters
-from tarry.programs.dashboard.explanations import JobFacts, KeyCounts, explain, failure, is_exhausted
+from tarry.programs.dashboard.explanations import JobFacts, explain, failure, is_exhausted
 from tarry.programs.dashboard.lifecycle import actions_for, is_editable
 from tarry.programs.dashboard.page_request import NotFound, PageRequest
 from tarry.programs.dashboard.sections import Section
@@ -61,7 +61,7 @@ async def view(visit: PageRequest) -> dict[str, Any]:
     key = None
     with suppress(BodyError):
         if job.state == "ready" and not held and job.key is not None:
-            key = KeyCounts(*await perform(visit.client, server_verbs(topic).count_key(job.key)))
+            key = await topic.stats(key=job.key)
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = JobFacts(
         job=job,
