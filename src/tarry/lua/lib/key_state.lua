@@ -1,7 +1,8 @@
 -- What the jobs of a key do, and how many of them may go now. Changes nothing; lib/by_key.lua has what is stored. Each count is a few
 -- ZLEXCOUNTs, so it costs the same for a key with one job and for one with a million.
 
-local HOLDING, RESERVED, LEVELS = '/', 'r', {'/', '0', '1', '2', '3'}  -- a retry that holds its key, then the priorities
+local RESERVED, BEHIND = '!', '"'
+local HOLDING, LEVELS, BEYOND = '/', {'/', '0', '1', '2', '3'}, '4'  -- a retry that holds its key, then the priorities
 local of_keys = redis.call('HMGET', meta, 'key_limits', 'turn', 'key_pauses', 'retry_holds_key')
 local places_of_key, of_rate, rate_span = string.match(of_keys[1] or '', '^(%d+) (%d+) (%d+) ')
 places_of_key, of_rate, rate_span = tonumber(places_of_key or 0), tonumber(of_rate or 0), tonumber(rate_span or 0)
@@ -16,9 +17,9 @@ local function due_of_level(key, level) return entries_of(key, level, '\0' .. le
 
 -- The numbers of a key: how many wait, are due, are reserved, may go now; why the others may not, and until when; when the next one may go.
 local function state_of_key(key)
-  local waiting, holding, ready = entries_of(key, '', '\0' .. RESERVED), entries_of(key, HOLDING, '\0' .. '0'), 0
+  local waiting, holding, ready = entries_of(key, HOLDING, '\0' .. BEYOND), entries_of(key, HOLDING, '\0' .. '0'), 0
   for _, level in ipairs(waiting > 0 and LEVELS or {}) do ready = ready + due_of_level(key, level) end
-  local state = {waiting = waiting, ready = ready, reserved = entries_of(key, RESERVED, '\1'), why = false, ends = false, next = false}
+  local state = {waiting = waiting, ready = ready, reserved = entries_of(key, RESERVED, '\0' .. BEHIND), why = false, ends = false, next = false}
   local ends = redis.call('ZMSCORE', paces, 'r' .. key, 'p' .. key)
   local spent, paused = of_rate > 0 and tonumber(ends[1] or 0) or 0, tonumber(ends[2] or 0)
   local places = places_of_key > 0 and math.max(places_of_key - state.reserved, 0) or math.huge

@@ -20,7 +20,7 @@ for _, level in ipairs(LEVELS) do
   if place == 'ready' or place == 'all' then find('[' .. name .. level, '(' .. name .. level .. present) end
   if place == 'delayed' or place == 'all' then find('[' .. name .. level .. present, '(' .. name .. string.char(string.byte(level) + 1)) end
 end
-if place == 'reserved' or place == 'all' then find('[' .. name .. RESERVED, '(' .. key .. '\1') end
+if place == 'reserved' or place == 'all' then find('[' .. name .. RESERVED, '(' .. name .. string.char(string.byte(RESERVED) + 1)) end
 
 local gone, ended = 0, 0
 for _, entry in ipairs(entries) do
