@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, Unavailable
+from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, TopicFull, Unavailable
 from tarry.clients.http.requests import ServiceAddress, error_of
 from tarry.clients.http.verbs.schedule_requests import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topic_requests import HTTPTopicVerbs
@@ -197,6 +197,9 @@ def test_a_problem_becomes_the_matching_exception() -> None:
     found = error_of(409, {"code": "stale_receipt", "detail": "Job 7 was finished.", "id": "7", "reason": "gone"})
     assert isinstance(found, StaleReceipt)
     assert (found.id, found.reason, found.reasons) == ("7", "gone", {"7": "gone"})
+    full = error_of(429, {"code": "topic_full", "detail": "Full.", "topic": "orders", "done": 3})
+    assert isinstance(full, TopicFull)
+    assert (full.topic, full.done) == ("orders", 3)
     assert isinstance(error_of(403, {"code": "not_allowed", "detail": "no"}), NotAllowed)
     assert isinstance(error_of(413, {}), BadInput)
     assert isinstance(error_of(500, {"code": "internal"}), Unavailable)

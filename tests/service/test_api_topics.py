@@ -108,7 +108,7 @@ def test_a_full_topic_answers_429(api: Api) -> None:
     full = api("POST", f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2}]})
     problem = full.json()
     assert (full.status_code, full.headers["retry-after"], problem["code"]) == (429, "1", "topic_full")
-    assert "orders is full" in problem["detail"]
+    assert (problem["topic"], "orders is full" in problem["detail"]) == ("orders", True)
     add(api)
     assert api("POST", JOBS, {"body": 1}).status_code == 429
     stats = api.get("/v1/topics/orders/stats")

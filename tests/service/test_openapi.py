@@ -107,6 +107,34 @@ def test_a_delay_beside_a_moment_is_refused_also_that_of_no_time(
     assert (answer.status_code < 300) == is_allowed, answer.text
 
 
+@pytest.mark.parametrize(
+    ("options", "is_allowed"),
+    [
+        ({"if_exists": "once"}, False),
+        ({"if_exists": "once", "id": "7"}, True),
+        ({"latest": "5m"}, False),
+        ({"latest": "5m", "id": "7"}, False),
+        ({"latest": "5m", "if_exists": "update", "id": "7"}, False),
+        ({"latest": "5m", "if_exists": "replace"}, False),
+        ({"latest": "5m", "if_exists": "replace", "id": "7"}, True),
+        ({"latest": None, "if_exists": "error"}, True),
+    ],
+    ids=str,
+)
+def test_options_that_need_an_id_are_refused_without_one(
+    fuzzed: RunningService, options: dict[str, Any], is_allowed: bool
+) -> None:
+    """The document and the service agree, for one job and for many."""
+    httpx.patch(f"{fuzzed.url}/v1/topics/once/settings", json={"keep_finished": "1d"})
+    many = {"jobs": [{"body": 1, **({"id": options["id"]} if "id" in options else {})}], **options}
+    many.pop("id", None)
+    for path, model, job in (("jobs", "Add", {"body": 1, **options}), ("many/add", "AddMany", many)):
+        schema = {"$ref": f"#/components/schemas/{model}", "components": DOCUMENT["components"]}
+        assert jsonschema_rs.validator_for(schema).is_valid(job) == is_allowed, model
+        answer = httpx.post(f"{fuzzed.url}/v1/topics/once/{path}", json=job)
+        assert (answer.status_code < 300) == is_allowed, answer.text
+
+
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[RunningService]:
     own = replace(ALL_DIALECTS, delayed_message="FuzzedMessage")  # a queue whose format no other request says
@@ -131,8 +159,8 @@ UNSAID = {
     r"is before 1970": "what a moment is in UTC",
     r"^(due_after, due_before: reserved, dead|group: only dead)": "what two parameters of a query have to do with each other",
     r"^query: put the options of a JSON request": "what a query and a body have to do with each other",
-    r"^latest: ": "what it has to do with the delay, the id and if_exists",
-    r"^delay and at: give one": "as these are, in the query of an add",
+    r"^delay and at: give one|^(latest|if_exists): .*; give (id=|if_exists=)": "as these are, in the query of an add",
+    r"^(job \d+: )?latest: it is shorter": "a comparison of two values",
     r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",
     r"is given twice": "which elements of a list have an id in common",
     r"^atomic: too much": "a sum of bytes",

@@ -121,6 +121,7 @@ def test_a_full_queue_takes_the_entries_of_a_batch_that_it_has_room_for(
         ("3", "RequestThrottled", False),
         ("4", "RequestThrottled", False),
     ]
+    assert running_service.run(topic("orders").stats()).not_added == 2
     assert refused(sqs.send_message_batch, QueueUrl=queue, Entries=entries) == "RequestThrottled"
     assert running_service.run(topic("orders").stats()).ready == 3
 

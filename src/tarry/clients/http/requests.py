@@ -173,6 +173,7 @@ class ProblemFields(TypedDict, total=False):
 
     code: str
     detail: str
+    topic: str
     id: str
     state: str
     done: int
@@ -229,7 +230,7 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     if kind is None:
         return BadInput(detail) if 400 <= status < 500 else Unavailable(detail)
     found = kind(detail)
-    for name in ("id", "state", "done", "reason", "attempt", "step"):
+    for name in ("topic", "id", "state", "done", "reason", "attempt", "step"):
         if name in problem and hasattr(found, name):
             setattr(found, name, problem[name])
     if isinstance(found, errors.FallenBehind) and "lateness_ms" in problem:

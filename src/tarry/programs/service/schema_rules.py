@@ -48,10 +48,19 @@ _NO_BYTES = {"properties": {"body_base64": {"type": "null"}}}
 _A_BODY = _any(_JSON, _BYTES)
 _ONE_TIME = _any(_absent("at"), _absent("delay"))
 _WHEN = _any(_both(_given("delay"), _absent("at")), _both(_given("at"), _absent("delay")))
+_EACH_WITH_ID: Schema = {"properties": {"jobs": {"items": _given("id")}}}
+
+
+def _by_id(with_id: Schema) -> list[Schema]:
+    """``latest`` and ``once`` are for jobs with an id."""
+    others = {"properties": {"if_exists": {"enum": ["error", "keep", "replace", "update"]}}}
+    return [_any(_absent("latest"), _both(_is("if_exists", "replace"), with_id)), _any(others, with_id)]
+
+
 RULES: dict[str, Schema] = {
-    "Add": _all(_A_BODY, _ONE_TIME),
+    "Add": _all(_A_BODY, _ONE_TIME, *_by_id(_given("id"))),
     "OneOfMany": _all(_A_BODY, _ONE_TIME),
-    "AddMany": _all(_ONE_TIME),
+    "AddMany": _all(_ONE_TIME, *_by_id(_EACH_WITH_ID)),
     "Pushed": _all(_A_BODY),
     "PushItems": _all(
         _any(

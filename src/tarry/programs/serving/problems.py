@@ -190,7 +190,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.NotAcquired: 409,
     errors.FallenBehind: 409,
 }
-CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "reasons", "step")
+CARRIED_FIELDS = ("topic", "id", "state", "done", "reason", "attempt", "reasons", "step")
 """Attributes of errors that become fields of the problem."""
 
 
@@ -202,6 +202,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     status: int
     detail: str
     code: str
+    topic: str = ""
     id: str = ""
     state: str = ""
     done: int = 0

@@ -375,14 +375,9 @@ async def _grouped(call: Call, queue: Queue, jobs: Sequence[NewJob[Body]]) -> Se
     return jobs
 
 
-async def _add(call: Call, queue: Queue, outgoing: Sequence[Outgoing]) -> None:
+async def _add(call: Call, queue: Queue, outgoing: Sequence[tuple[str, Outgoing]]) -> dict[str, TopicFull]:
+    """Adds those that a full topic still has room for, in one script; returns why it has none for the others. Raises ``TopicFull`` if it has for none."""
     call.count(len(outgoing))
-    topic, jobs = call.topic(queue), await _grouped(call, queue, [one.job for one in outgoing])
-    await topic.add_many(jobs, if_exists="keep", max_attempts=None)
-
-
-async def _add_each(call: Call, queue: Queue, outgoing: Sequence[tuple[str, Outgoing]]) -> dict[str, TopicFull]:
-    """Adds those that a full topic still has room for; returns why it has none for the others. Raises ``TopicFull`` if it has for none."""
     topic, jobs = call.topic(queue), await _grouped(call, queue, [one.job for _, one in outgoing])
     options: dict[str, Any] = {"if_exists": "keep", "max_attempts": None}
     adding = [
@@ -400,7 +395,7 @@ async def _add_each(call: Call, queue: Queue, outgoing: Sequence[tuple[str, Outg
 async def send_message(call: Call, params: Message) -> Answer:
     queue = await call.queue(params)
     outgoing = _outgoing(call, queue, params, 0)
-    await _add(call, queue, [outgoing])
+    await _add(call, queue, [("", outgoing)])
     return outgoing.answer
 
 
@@ -417,12 +412,9 @@ async def send_message_batch(call: Call, params: Entries) -> Answer:
     if size > MOST_BYTES:
         raise too_long("SendMessageBatch", size, MOST_BYTES)
     if outgoing:
-        try:
-            await _add(call, queue, [one for _, one in outgoing])
-        except TopicFull:
-            refused = await _add_each(call, queue, outgoing)
-            failed += [fault_of(full).entry(id) for id, full in refused.items()]
-            outgoing = [(id, one) for id, one in outgoing if id not in refused]
+        refused = await _add(call, queue, outgoing)
+        failed += [fault_of(full).entry(id) for id, full in refused.items()]
+        outgoing = [(id, one) for id, one in outgoing if id not in refused]
     return {"Successful": [{"Id": id, **one.answer} for id, one in outgoing], "Failed": failed}
 
 
