@@ -12,7 +12,8 @@ import pytest
 from tarry import JobExists, NewJob, TopicFull
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
-from tarry.verbs.jobs.add import ADD, ADD_LATER, ADD_SOON, add_job
+from tarry.verbs.jobs.add import add_job
+from tarry.verbs.jobs.leases import ADD, ADD_LATER, ADD_SOON
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
 
 US = 1e-6
@@ -70,7 +71,7 @@ def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]
 )
 def test_the_options_decide_which_script_adds_a_job(topic: Any, options: dict[str, Any], script: Any) -> None:
     call = adding(topic, **options)
-    assert (call.small and call.small[0]) is script
+    assert (call.small and call.small.script) is script
     assert (call.script, call.as_replay().small) == (ADD, None)
 
 

@@ -38,6 +38,16 @@ class AnyRequest(Struct, Generic[T], eq=False):
     """A request to a server or to a service. Its reply is decoded as ``T``."""
 
 
+class SmallCall(Struct, eq=False):
+    """A script that gets these keys, a lease in place of the clock (lua/lib/lease.lua), and the items of a call."""
+
+    script: Script
+    keys: tuple[bytes, ...]
+    lease: bytes
+    head: tuple[int, bytes] | None = None
+    """Its packed words before the items, and the number of all: all calls with one lease share them. The client that sends them first keeps them."""
+
+
 @final
 class ScriptCall(AnyRequest[T], eq=False):
     """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
@@ -50,7 +60,7 @@ class ScriptCall(AnyRequest[T], eq=False):
     on the same connection, and checks where the write has arrived. ``on_wrong_type`` makes the flow to perform instead when the
     server answers WRONGTYPE; nothing was done then.
 
-    ``small``: a script that gets these keys, a lease in place of the clock (lua/lib/lease.lua), and the items of this call. It is sent instead when the call is alone: neither
+    ``small`` is sent instead, with the items of this call, when the call is alone: neither
     merged nor repeated. If it cannot judge the call, it does nothing and answers 0; then the call itself is sent.
     """
 
@@ -64,7 +74,7 @@ class ScriptCall(AnyRequest[T], eq=False):
     undo: Callable[[T], ScriptCall[Any] | None] | None = None
     confirmation: Confirmation | None = None
     on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
-    small: tuple[Script, tuple[bytes, ...], bytes] | None = None
+    small: SmallCall | None = None
 
     def as_large(self) -> ScriptCall[T]:
         """The same call without its small script."""

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from shlex import quote
 from typing import Any, NoReturn, TypeVar, cast
 
 from tarry.core.requests import FIRST_TIME, MOST_BYTES, MOST_ITEMS, Flow, Reply, ScriptCall, ask_in_turn
-from tarry.core.scripts import LEARNING, Script
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, JobExists, NotKept, TopicFull
 from tarry.values import names
 from tarry.values.durations import as_datetime, as_timedelta
-from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, ONCE_PARTS, SOON_PARTS, TopicKeys
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, JobState
-from tarry.verbs.jobs.options import ENCODED_DEFAULTS, ERROR_MARK, NEW_MARK, EncodedOptions, NewJob
-from tarry.verbs.jobs.topic_context import NOTHING_KNOWN, TopicContext
+from tarry.verbs.jobs.leases import ADD, ADD_ONCE
+from tarry.verbs.jobs.options import ENCODED_DEFAULTS, LARGE, NEW_MARK, ONCE, EncodedOptions, NewJob
+from tarry.verbs.jobs.topic_context import TopicContext
 
 T = TypeVar("T")
 
-ITEM = ("id", "mark_and_due", "value")
-ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS, learns_keys=True)
-ADD_ONCE = Script("topic/add_once", args=("mode", "lease", "is_replay"), item=ITEM, keys=ONCE_PARTS, learns_keys=True)
-ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
-ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
 _MICROSECOND = as_timedelta(1)
-PLAIN_MARKS = (NEW_MARK, ERROR_MARK)
-"""With these a job is added only if its id is new, and nothing that exists is changed."""
 ALL, FULL, MOVED = b"all", b"full", b"moved"
 
 
@@ -41,44 +34,24 @@ def add_job(
     """Adds one job."""
     raw, flags = context.codec.encode(body)
     if id is None:
-        if options.needs_id:
+        mark_and_due, head, scripts, why_not = options.of_new
+        if why_not:
             refuse_without_id(options, id)
-        key, mark, nonce = context.ids.new(), NEW_MARK, NO_NONCE
+        key = context.ids.new()
+        if flags:
+            head = options.head(flags, NO_NONCE)
     else:
-        key, mark, nonce = names.check_name(id, "id"), options.mark, context.ids.nonce()
-    head = options.head(flags, nonce) if flags or id is not None else options.json_head
-    items = (key, mark + options.due_time, head + raw)
-
-    leases, keys = context.leases, context.keys
-    script, large, alone = scripts_for(
-        keys, options.is_once, mark in PLAIN_MARKS and options.is_plain, options.is_later
-    )
-    lease, ends, args = leases.known[keys.due]
-    if leases.seconds() >= ends:
-        args, alone = NOTHING_KNOWN[2], None
-    small = None if alone is None else (*alone, lease)
-    return ScriptCall(script, large, args, partial(_decode, context, keys, key), items, 1, small=small)
+        key, mark_and_due, scripts = names.check_name(id, "id"), options.mark + options.due_time, options.scripts
+        head = options.head(flags, context.ids.nonce())
+    script, keys, args, small = context.leases.calls(context.keys)[scripts]
+    items = (key, mark_and_due, head + raw)
+    return ScriptCall(script, keys, args, partial(_decode, context, key), items, 1, small=small)
 
 
-@lru_cache(4096)
-def scripts_for(
-    keys: TopicKeys, is_once: bool, is_plain: bool, is_later: bool
-) -> tuple[Script, tuple[bytes, ...], tuple[Script, tuple[bytes, ...]] | None]:
-    """The large script with its keys, and the small one with its keys that adds such a job when it is alone, with a lease. ``is_plain``:
-    it is new, and its options are. ``is_later``: due after a delay, beyond the horizon. Durability, merging with other adds, and a small script's
-    answer 0 choose the large one afterwards."""
-    small = (ADD_LATER if is_later else ADD_SOON) if is_plain else None
-    large = ADD_ONCE if is_once else ADD
-    return large, large.keys_for(keys), None if small is None else (small, small.keys_for(keys))
-
-
-LEARNING.append(scripts_for.cache_clear)
-
-
-def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply) -> Added:
+def _decode(context: TopicContext[Any], id: bytes, reply: Reply) -> Added:
     """Reads the answer to one add, and learns from it whether the topic has limits for producers."""
     if type(reply) is not int:
-        context.leases.learn(keys, reply[0])
+        context.leases.learn(context.keys, reply[0])
         return _added_of(id.decode(), context.name, abs(reply[0]), reply[1])
     if reply > 0:  # of a small script
         return Added(id.decode(), True, "delayed", as_datetime(reply))
@@ -87,13 +60,12 @@ def _decode(context: TopicContext[Any], keys: TopicKeys, id: bytes, reply: Reply
 
 def move_call(call: ScriptCall[Added], context: TopicContext[Any], options: EncodedOptions | None) -> None:
     """Lets the call of ``add_job`` add to the partition of another context; without its options by the large script."""
-    lease = context.leases.of(context.keys)
-    is_plain = options is not None and call.items[1][:1] in PLAIN_MARKS and options.is_plain
-    is_later = options is not None and options.is_later
-    _, call.keys, alone = scripts_for(context.keys, call.script is ADD_ONCE, is_plain, is_later)
-    call.small = None if alone is None or lease is NOTHING_KNOWN else (*alone, lease[0])
-    call.args = lease[2]
-    call.decode = partial(_decode, context, context.keys, call.items[0])
+    if options is None:
+        scripts = ONCE if call.script is ADD_ONCE else LARGE
+    else:
+        scripts = options.of_new[2] if call.items[1][:1] == NEW_MARK else options.scripts
+    _, call.keys, call.args, call.small = context.leases.calls(context.keys)[scripts]
+    call.decode = partial(_decode, context, call.items[0])
 
 
 def _added_of(text: str, topic: str, now: int, answer: int | bytes) -> Added:
@@ -147,7 +119,7 @@ def add_jobs(
             refuse_without_id(options, entry.id if isinstance(entry, NewJob) else None, f"job {number}: ")
     chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
-    script = ADD_ONCE if options.is_once else ADD
+    script = ADD_ONCE if options.scripts == ONCE else ADD
     return ask_in_turn((_add_call(context, script, chunk, moves=moves) for chunk in chunks), done)
 
 
@@ -165,7 +137,7 @@ def check_atomic(scripts: int, *, atomic: bool) -> None:
 
 def _add_call(context: TopicContext[T], script: Script, items: list[bytes], *, moves: bool) -> ScriptCall[list[Added]]:
     ids, keys, leases = items[:: ADD.stride], context.keys, context.leases
-    lease = MOVED if moves else leases.of(keys)[0]
+    lease = MOVED if moves else leases.of(keys)
 
     def decode(reply: Reply) -> list[Added]:
         if reply == b"FULL":

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from tarry.core.flows import intercept
 from tarry.core.requests import CannotConfirm, Confirmation, Flow, Reply, Request, ScriptCall
 from tarry.errors import BadInput, Unconfirmed
-from tarry.verbs.jobs.add import ADD, ADD_ONCE
+from tarry.verbs.jobs.leases import ADD, ADD_ONCE
 from tarry.verbs.jobs.options import Durability
 
 T = TypeVar("T")

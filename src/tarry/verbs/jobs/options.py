@@ -30,7 +30,10 @@ LONGEST_KEY = 200
 HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
-"""The mark of a job whose id tarry made: no other job has it."""
+"""The mark of a job whose id tarry made: no other job has it. With this and ``ERROR_MARK`` a job is added only if its id is new."""
+LARGE, LATER, SOON, ONCE = range(4)
+"""The scripts that add one job: a large one, or also a small one, for a job due beyond the horizon or at any time; ``ONCE`` asks the
+history, too. ``leases.Calls`` is in this order."""
 _REPLACE_NONCE_MARK = b"s"
 _LATEST_MARK = b"l%d "
 """Replaces, and is due at the latest so many µs after the first event."""
@@ -110,20 +113,21 @@ class EncodedOptions(NamedTuple):
 
     mark: bytes
     due_time: bytes
-    is_later: bool
-    """Due after a delay, and beyond the horizon."""
     contents: JobContents
     """Those that are stored with each job."""
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
+    scripts: int
+    """``LARGE``, ``LATER``, ``SOON`` or ``ONCE``: what adds one job with an id."""
+    of_new: tuple[bytes, bytes, int, str]
+    """Of one job without an id: mark and due time, head, what adds it, and why it is refused (empty: it is not)."""
     latest_us: int | None = None
     """After the first event; ``None`` if not given."""
-    is_once: bool = False
-    """A finished job that is kept counts as one that exists: ``ADD_ONCE`` adds it."""
-    needs_id: str = ""
-    """Why a job without an id is refused; empty: it is not."""
-    is_plain: bool = True
-    """Without a priority and a key: a small script can add such a job."""
+
+    @property
+    def needs_id(self) -> str:
+        """Why a job without an id is refused; empty: it is not."""
+        return self.of_new[3]
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is NO_NONCE:
@@ -159,7 +163,7 @@ class EncodedOptions(NamedTuple):
 
     def replacing_nonce(self, nonce: bytes) -> EncodedOptions:
         """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
-        return self._replace(mark=_REPLACE_NONCE_MARK + nonce)
+        return self._replace(mark=_REPLACE_NONCE_MARK + nonce, scripts=LARGE)
 
     def due_within(self, latest: Duration) -> EncodedOptions:
         """The same options, to replace a job and be due ``latest`` after its first event, if that is sooner. Raises ``BadInput``."""
@@ -170,7 +174,7 @@ class EncodedOptions(NamedTuple):
         us = duration_us(latest, "latest", minimum=MILLISECOND)
         _check_latest(us, self.due_time)
         why = "latest: without an id the job replaces none; give id=."
-        return self._replace(mark=_LATEST_MARK % us, latest_us=us, needs_id=why)
+        return self._replace(mark=_LATEST_MARK % us, latest_us=us, of_new=(*self.of_new[:3], why))
 
 
 def _check_latest(latest_us: int, due_time: bytes) -> None:
@@ -221,12 +225,14 @@ def _encode(options: JobOptions) -> EncodedOptions:
         priority=contents.priority,
         key=contents.key,
     )
-    is_later = due_time.isdigit() and int(due_time) > HORIZON_US
-    is_plain = not contents.priority and contents.key is None
-    encoded = EncodedOptions(mark, due_time, is_later, contents, json_head, is_plain=is_plain)
+    why, small = "", LATER if due_time.isdigit() and int(due_time) > HORIZON_US else SOON
+    if contents.priority or contents.key is not None:
+        small = LARGE
+    scripts = small if mark == ERROR_MARK else LARGE
     if if_exists == "once":
-        why = 'if_exists: "once" finds a job by its id, and this one has none; give id=.'
-        encoded = encoded._replace(is_once=True, needs_id=why)
+        scripts, why = ONCE, 'if_exists: "once" finds a job by its id, and this one has none; give id=.'
+    of_new = NEW_MARK + due_time, json_head, small, why
+    encoded = EncodedOptions(mark, due_time, contents, json_head, scripts, of_new)
     return encoded if options.latest is None else encoded.due_within(options.latest)
 
 
