@@ -45,7 +45,7 @@ class MapStats:
     next_expiry: datetime | None
     """When the next entry expires; ``None``: none does."""
     max_size: int | None
-    """``None``: unlimited."""
+    """How many entries it may have; ``None``: any number."""
     mode: Mode
     """Which entries are removed when it is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
     listened: bool
