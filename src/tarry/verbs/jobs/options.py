@@ -89,7 +89,7 @@ class NewJob(Generic[T]):
     body: T
     """The value that its handler gets."""
     delay: Duration | None = field(default=None, kw_only=True)
-    """How long until it is due. ``None``, here and below: as the call says."""
+    """How long until it is due. Here and below, ``None`` means the option of the call."""
     at: datetime | None = field(default=None, kw_only=True)
     """The moment when it is due, instead of ``delay``: a datetime with a time zone."""
     id: str | None = field(default=None, kw_only=True)
@@ -97,7 +97,7 @@ class NewJob(Generic[T]):
     ttr: Duration | None = field(default=None, kw_only=True)
     """Its time to run."""
     max_attempts: int | UnsetType | None = field(default=UNSET, kw_only=True)
-    """How often it may be handed out; ``None``: without a limit. If it is not given, as the call says."""
+    """How often it may be handed out; ``None``: without a limit. By default the option of the call."""
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     """A map of strings that is stored beside the body."""
     max_lateness: Duration | None = field(default=None, kw_only=True)
