@@ -165,7 +165,7 @@ PEERS = {
             "redisson",
             "Redisson's scripts",
             imports="import redis",
-            setup="`RDelayedQueue` as the articles print it, in Python: its two scripts, its transfer task, a blocking take",
+            setup="`RDelayedQueue` as the articles about it show, in Python: its two scripts, its transfer task, a blocking take",
             lacks="acknowledge: what a worker took is lost when it is killed; take from a list's middle at once (`LREM`); add many "
             "in a call",
             own=True,

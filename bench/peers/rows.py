@@ -385,7 +385,7 @@ ROWS = {
     ),
     "busy": Row(
         "Lateness while a burst drains",
-        "10,000 jobs are due at one moment, in the same queue; the others come at 50 a second, and those count that are due in the seconds after that moment.",
+        "10,000 jobs are due at one moment, in the same queue; the others come at 50 a second. Only those count that are due within seconds after that moment.",
         busy,
         {
             f"late_busy_{percentile}": Line(f"{percentile} while a burst drains", "ms", "less")
@@ -395,7 +395,7 @@ ROWS = {
     ),
     "recovery": Row(
         "Recovery",
-        "A worker that holds a job is killed with `kill -9`, with all its processes; another worker is there. The time until it "
+        "A worker that holds a job is killed with `kill -9`, with all its processes, while another worker waits. The time until that one "
         "runs the job.",
         recovery,
         {"recovery": Line("a worker killed with -9", "s", "less")},
@@ -425,8 +425,8 @@ ROWS = {
     "depth": Row(
         "Cost with many waiting jobs",
         "Jobs that are due at once are added one by one and run by a waiting worker, while others wait for tomorrow: processor "
-        "time of a job, from its add to its end, in client, worker and server. A worker that is idle for a moment between two "
-        "looks uses some too.",
+        "time of a job, from its add to its end, in client, worker and server. This includes what an idle worker uses "
+        "between two jobs.",
         depth,
         {
             f"depth_{count}": Line(f"{count:,} waiting", "µs", "less", ("jobs/s",))
