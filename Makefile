@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady prove mutants bench bench-peers profile chaos lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady prove mutants bench bench-peers profile chaos drill lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,10 @@ profile: venv ## count what an add, a pop, a finish consist of, and write docs/e
 CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
+
+# make drill MOMENT=disk
+drill: venv ## two servers, a service and three workers that are broken under load: what doctor, /metrics and the log say, and when
+	@$(BIN)/python tests/chaos/drill.py $(MOMENT)
 
 lint: venv ## ruff, the formatter, the import contracts, the words of the prose, made modules and lists, unsteady tests, the commits
 	@echo "== lint"

@@ -6,6 +6,7 @@ clients     producers, consumers, workers, …: one process and one history each
 history     how a history is written and read
 checker     reads the histories of a run; judge looks at one job. Nothing of tarry is used there.
 report      the results of the runs → docs/evidence/reliability.json and docs/evidence/reliability.md
+drill       what doctor, the metrics and the log say when something breaks: ``make drill``, a table of its own
 
 Run:  ``make chaos``, or ``python -m tests.chaos --help``; docs/evidence/reliability.md says what is measured, and how. The tests of this folder
       run a minute of mixed faults, and show the checker planted breaches.
