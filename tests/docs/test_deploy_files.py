@@ -29,7 +29,7 @@ from warm import WarmTarry
 DEPLOY = ROOT / "examples" / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 MANIFESTS = [one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()) if one]
-CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+CONTAINERFILE = (ROOT / "Containerfile").read_text()
 WORKER_GRACE_S = 10
 """Worker(grace=…), where nothing else is given."""
 
@@ -94,6 +94,22 @@ def test_the_worker_starts_and_stops(start: Start, valkey_url: str, tmp_path: Pa
         worker.send_signal(signal.SIGTERM)
         _, log = worker.communicate()
     assert worker.returncode == 0, log
+
+
+def test_the_image_has_no_shell_no_root_and_a_probe_that_the_service_answers() -> None:
+    last = CONTAINERFILE.rpartition("\nFROM ")[2]
+    assert re.findall(r"^(USER|ENTRYPOINT) (.*)$", last, re.M) == [("USER", "10001:10001"), ("ENTRYPOINT", '["tarry"]')]
+    [probe] = re.findall(r"CMD (\[.*urlopen.*)", last)
+    assert json.loads(probe)[:2] == ["python", "-c"]
+    assert "/readyz" in probe
+    compile(json.loads(probe)[2], "probe", "exec")
+
+
+def test_compose_gives_tarry_no_rights() -> None:
+    for name in ("service", "worker"):
+        one = COMPOSE[name]
+        assert (one["read_only"], one["cap_drop"], one["security_opt"]) == (True, ["ALL"], ["no-new-privileges:true"])
+        assert "0.0.0.0" not in str(one.get("ports", ""))
 
 
 def test_compose_answers_its_own_prometheus_and_no_web_page() -> None:
