@@ -149,7 +149,7 @@ def test_probes_ask_for_routes_that_are_there_at_the_port_that_is_open() -> None
     for probe in ("livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["path"] in paths
         assert container[probe]["httpGet"]["port"] == "http"
-    assert f":{ServiceSettings().port}/readyz" in COMPOSE["service"]["healthcheck"]["test"][-1]
+    assert f":{ServiceSettings().port}/readyz" in CONTAINERFILE
     assert f"EXPOSE {ServiceSettings().port}\n" in CONTAINERFILE
 
 
