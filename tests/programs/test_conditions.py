@@ -98,6 +98,10 @@ STATES = {
     "a pause of nothing": State(
         "held_back", "calm", "Paused until it is resumed.", {"paused_until": FOREVER},
     ),
+    "keys": State(
+        "held_back", "calm", "2 jobs are held back by the limits of their keys.",
+        {"ready": 3, "held_back": 2, "oldest_ready": ago(120), "can_go_since": ago(1)}, count=2,
+    ),
     "full": State(
         "full", "calm", "Full with 4 jobs, so no more are added; 2 jobs were refused so far.",
         {"ready": 3, "full": True, "not_added": 2}, count=4,

@@ -11,6 +11,7 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.programs.serving.conditions import assess_topic
 
 
 @pytest.fixture
@@ -132,3 +133,25 @@ def test_of_200_tenants_each_gets_five_a_second_while_one_floods(imaginary: Test
         assert calls.pop() is None
         clock.advance("1ms")
     assert (len(begun), begun["tenant-0"], calls.stats().ready) == (200, 5, 495)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_jobs_that_wait_for_their_key_are_not_late(imaginary: TestClient, clock: Clock, fair: bool) -> None:
+    calls = imaginary.topic("calls")
+    calls.configure(key_rate="5/s", fair=fair)
+    calls.add_many(range(100), key="flood")
+    for _ in range(50):
+        calls.finish_many(calls.pop_many(9))
+        clock.advance("200ms")
+    calls.finish_many(calls.pop_many(9))
+    clock.advance("10ms")
+    calls.add(1, key="other")
+    clock.advance("3ms")
+    found = calls.stats()
+    assert (found.ready, found.held_back, found.limited) == (50, 49, None)
+    [condition] = assess_topic(found, [])
+    assert condition.sentence == "49 jobs are held back by the limits of their keys."
+    clock.advance("1m")
+    sentences = [one.sentence for one in assess_topic(calls.stats(), [])]
+    assert "2 jobs are overdue, the first by 1 m." in sentences, "nobody takes those that can go"
+    assert "48 jobs are held back by the limits of their keys." in sentences

@@ -6,7 +6,7 @@ local clock, lately = unpack(ARGV)
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
 -- when, meta, retrying, finished jobs that are kept, dead jobs that died in the last `lately` µs, when the last one died,
 -- reservations whose TTR is over, jobs that an interrupted move has left between topics (and one more), delayed jobs that fall due
--- within 1, 5 and 15 minutes, ready jobs that their keys hold back.
+-- within 1, 5 and 15 minutes, ready jobs that their keys hold back, since when the first of the others could go.
 -- include clock limits handout_limits
 
 local function first_of(set, least)
@@ -39,6 +39,13 @@ local held_back = 0
 if with_key > 0 then
 -- include key_state
   held_back = may_hold_back and with_key - jobs_that_may_go(with_key) or 0
+end
+local since = oldest
+if held_back > 0 then  -- the oldest may be one of them: a key that may run has its turn, which lateness counts from, too
+  since = false
+  for _, at in ipairs({first_of(due, '-inf') or now + 1, first_of(turns, '-inf') or now + 1, ran_out or now + 1}) do
+    if tonumber(at) <= math.min(now, tonumber(since or now)) then since = at end
+  end
 end
 if ready + over > 0 then
   if opens_at > wait then why, wait = 'rate', opens_at end
@@ -75,4 +82,5 @@ return {
   due_within(5),
   due_within(15),
   held_back,
+  since,
 }

@@ -239,9 +239,15 @@ def _has_client(stats: Stats) -> bool:
     return bool(stats.watching or lately)
 
 
+def _late_since(stats: Stats) -> datetime | None:
+    """Since when the first ready job waits that its key does not hold back."""
+    return stats.can_go_since if stats.held_back else stats.oldest_ready
+
+
 def _is_overdue(stats: Stats) -> bool:
     """Whether a job waits that should have been handed out; one that a pause or a limit holds back should not."""
-    waits = overdue(stats)
+    since = _late_since(stats)
+    waits = None if since is None else stats.now - since
     return waits is not None and waits > LATE_AFTER and stats.limited is None and stats.paused_until is None
 
 
@@ -301,6 +307,10 @@ def _held_back(stats: Stats) -> Iterator[Condition]:
             by = "the limits of its key" if count == 1 else "the limits of their keys"
         sentence = f"{_jobs(count, 'is', 'are')} held back by {by}{wait}{until}."
         yield Condition("held_back", "calm", sentence, count, stats.oldest_ready)
+    elif stats.held_back:
+        by = "the limits of its key" if stats.held_back == 1 else "the limits of their keys"
+        sentence = f"{_jobs(stats.held_back, 'is', 'are')} held back by {by}."
+        yield Condition("held_back", "calm", sentence, stats.held_back)
 
 
 def _full(stats: Stats) -> Iterator[Condition]:
@@ -314,9 +324,11 @@ def _late(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:
     if not _is_overdue(stats):
         return
     slots, busy = sum(one.slots for one in topics), sum(one.busy for one in topics)
-    who = f"{_jobs(stats.ready, 'is', 'are')} overdue{'' if stats.ready == 1 else ', the first'} by {_span(overdue(stats))}"
+    since, count = _late_since(stats), stats.ready - stats.held_back
+    assert since is not None
+    who = f"{_jobs(count, 'is', 'are')} overdue{'' if count == 1 else ', the first'} by {_span(stats.now - since)}"
     why = f"; all {slots} slots of its workers are busy" if slots and busy >= slots else ""
-    yield Condition("late", "bad", f"{who}{why}.", stats.ready, stats.oldest_ready)
+    yield Condition("late", "bad", f"{who}{why}.", count, since)
 
 
 def _stuck(stats: Stats, topics: Sequence[WorkerTopic]) -> Iterator[Condition]:

@@ -58,6 +58,7 @@ def merge_stats(parts: list[Stats]) -> Stats:
         **{**sums, "watching": max(part.watching for part in parts)},
         next_due=_earliest(part.next_due for part in parts),
         oldest_ready=_earliest(part.oldest_ready for part in parts),
+        can_go_since=_earliest(part.can_go_since for part in parts),
         last_died=_latest(part.last_died for part in parts),
         last_popped=_latest(part.last_popped for part in parts),
         lateness=Lateness.of(late),

@@ -152,6 +152,8 @@ class Stats:
     held_back: int = 0
     """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. With a
     ``key_concurrency`` above 1 and more than 100 keys that could run, each further key counts as one job that can go."""
+    can_go_since: datetime | None = None
+    """Since when the first ready job that its key does not hold back could go; ``None``: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,7 @@ def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
             due_in_5m=soon[1],
             due_in_15m=soon[2],
             held_back=soon[3],
+            can_go_since=_moment_of(soon[4]),
             full=_is_full(meta, delayed + ready - expired),
             pending_bytes=_pending_bytes(meta.get(b"bytes")),
             max_pending=_limit_set(meta, b"max_pending"),
