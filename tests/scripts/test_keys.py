@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from tarry import BadInput, NewJob
+from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.clients.testing import Clock, TestClient
+from tarry.internal import server_verbs
+from tarry.verbs.jobs.options import JobOptions
+from tarry.verbs.jobs.schedule_info import Timing
 
 REFUSED = "has [23] partitions, and a topic with keys has one"
 
@@ -20,6 +24,8 @@ def client(valkey_url: str, namespace: str, clock: Clock) -> Any:
 
 def test_a_topic_with_partitions_has_no_keys(client: TestClient) -> None:
     topic = client.topic("t", partitions=3)
+    of_key = schedule_definition(topic.verbs.context, "daily", "tea", Timing(every="1d"), JobOptions(key="k"))
+    assert topic.busiest_keys() == ()
     for act in (
         lambda: topic.add("tea", key="k"),
         lambda: topic.add_many(["tea"], key="k"),
@@ -28,10 +34,15 @@ def test_a_topic_with_partitions_has_no_keys(client: TestClient) -> None:
         lambda: topic.configure(fair=True),
         lambda: topic.pause(5, key="k"),
         lambda: topic.resume(key="k"),
+        lambda: topic.stats(key="k"),
+        lambda: topic.purge(key="k"),
+        lambda: client.schedules.put("t", "daily", "tea", every="1d", key="k"),
+        lambda: client.engine.run(declare_schedules(server_verbs(topic), [of_key])),
     ):
         with pytest.raises(BadInput, match=REFUSED):
             act()
     assert not list(topic.list())
+    assert not client.schedules.list()
     assert topic.configure(fair=False, key_rate=None).fair is False
 
 

@@ -10,14 +10,16 @@ from tarry.core.requests import Flow, ask
 from tarry.values.keys import TopicKeys, partition_of_name
 from tarry.verbs import namespaces
 from tarry.verbs.jobs import job_fields as contents
+from tarry.verbs.jobs.add import refuse_in_partitions
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.partitions import PartitionVerbs, on_each
+from tarry.verbs.jobs.records import has_key
 from tarry.verbs.jobs.schedule_info import Schedule, Timing, check_timing, make_schedule
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules import definitions
 from tarry.verbs.schedules.definitions import ScheduleDefinition
-from tarry.verbs.schedules.records import id_of
+from tarry.verbs.schedules.records import StoredSchedule, id_of
 
 R = TypeVar("R")
 
@@ -39,6 +41,8 @@ def declare_schedules(
     """Says what the code of a worker has in a topic: to each partition what lies there, for it also learns so what is gone."""
 
     def declare_part(parts: Sequence[PartitionVerbs[Any]]) -> Flow[definitions.DeclareReply]:
+        for one in schedules:
+            _refuse_key(verbs, one, parts)
         mine: list[list[ScheduleDefinition]] = [[] for _ in parts]
         for one in schedules:
             mine[partition_of_name(id_of(one.id), len(parts))].append(one)
@@ -52,6 +56,12 @@ def declare_schedules(
         )
 
     return verbs.over_partitions(declare_part)
+
+
+def _refuse_key(verbs: TopicVerbs[Any], one: ScheduleDefinition, parts: Sequence[PartitionVerbs[Any]]) -> None:
+    """Raises ``BadInput``: the jobs of the schedule would have a key, and the topic has partitions."""
+    if len(parts) > 1 and has_key(one.value):
+        refuse_in_partitions("key", verbs.context.name, len(parts))
 
 
 def on_partition(verbs: TopicVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]) -> Flow[R]:
@@ -87,7 +97,11 @@ class ScheduleVerbs:
         return self._put(verbs, schedule_definition(verbs.context, id, body, timing, options))
 
     def _put(self, verbs: TopicVerbs[Any], one: ScheduleDefinition) -> Flow[Schedule]:
-        found = yield from on_partition(verbs, one.id, lambda keys: definitions.put_schedule(keys, one))
+        def put_part(parts: Sequence[PartitionVerbs[Any]]) -> Flow[StoredSchedule]:
+            _refuse_key(verbs, one, parts)
+            return definitions.put_schedule(parts[partition_of_name(id_of(one.id), len(parts))].keys, one)
+
+        found = yield from verbs.over_partitions(put_part)
         return make_schedule(verbs.context.name, verbs.context.codec, found)
 
     def get(self, topic: Any, id: str) -> Flow[Schedule | None]:
