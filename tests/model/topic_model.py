@@ -72,6 +72,7 @@ class Job:
     changed: bool = False  # since the last hand-out
     steps: dict[str, int] = field(default_factory=dict)  # of this body
     key: str | None = None
+    holds: bool = False  # it waits for a retry, and holds its key
     counted_for: str | None = None  # the key of the last hand-out: an update may have changed it since
 
     @property
@@ -246,7 +247,7 @@ class Topic:
     def reserve(self, job: Job, ttr: int, k: int, receipt: int, holder: str) -> None:
         job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
         job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
-        job.holder, job.changed, job.counted_for = holder, False, job.key
+        job.holder, job.changed, job.counted_for, job.holds = holder, False, job.key, False
 
     def fault(self, job: Job | None, receipt: int, again: bool) -> str | None:
         """Why a receipt does not hold; "replay": this call was done before, or nobody else has had the job since."""

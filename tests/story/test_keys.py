@@ -215,3 +215,65 @@ async def test_the_busiest_keys_are_those_with_the_most_jobs(adapter: Adapter, t
     assert len(await topic.busiest_keys(100)) == 100
     with pytest.raises(BadInput, match="limit"):
         await topic.busiest_keys(101)
+
+
+async def test_a_retry_holds_its_key_where_the_topic_says_so(adapter: Adapter, topic: Any, clock: Clock) -> None:
+    assert (await topic.configure(retry_holds_key=True, key_concurrency=2)).retry_holds_key is True
+    await add(topic, clock, "a1 a2 a3 a4 b1")
+    first, second, *_ = await topic.pop_many(2)
+    await topic.release(first, delay=60)
+    await topic.finish(second)
+    [other] = await topic.pop_many(100)
+    assert other.id == "b1", "a has two places, and waits for the retry"
+    await topic.finish(other)
+    held = await topic.stats(key="a")
+    assert (held.delayed, held.ready, held.held_back, held.reserved) == (1, 2, 2, 0)
+    assert held.limited is not None
+    assert (held.limited.reason, held.limited.until) == ("retry", held.next_run)
+    assert (await topic.stats()).held_back == 2
+    clock.advance(60)
+    assert await ids_of(topic) == ["a1", "a3"]
+    clock.advance(61)
+    assert await ids_of(topic, 2) == ["a1", "a3"], "both timed out, and come before the others"
+    assert (await topic.check()).ok
+
+
+WAYS_OUT = {
+    "delete": lambda topic: topic.delete("a1"),
+    "purge": lambda topic: topic.purge("delayed"),
+    "purge of the retrying": lambda topic: topic.purge("retrying"),
+    "purge by key": lambda topic: topic.purge("delayed", key="a"),
+    "replace": lambda topic: topic.add("new", id="a1", key="a", delay=60, if_exists="replace"),
+    "reschedule": lambda topic: topic.reschedule("a1", delay=90),
+    "another key": lambda topic: topic.add("new", id="a1", key="b", if_exists="update"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+async def test_every_way_out_of_a_retry_frees_its_key(adapter: Adapter, topic: Any, clock: Clock, way: str) -> None:
+    await topic.configure(retry_holds_key=True)
+    await add(topic, clock, "a1 a2")
+    await topic.release(await topic.pop(), delay=60)
+    assert await ids_of(topic) == []
+    await WAYS_OUT[way](topic)
+    assert await ids_of(topic) == ["a2"]
+    assert (await topic.stats(key="a")).delayed == (1 if way in ("replace", "reschedule") else 0)
+
+
+async def test_a_retry_that_is_updated_or_paused_goes_on_holding_its_key(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(retry_holds_key=True)
+    await add(topic, clock, "a1 a2 a3")
+    await topic.release(await topic.pop(), delay=60)
+    await topic.add("new", id="a1", if_exists="update")
+    await topic.pause(90, key="a")
+    clock.advance(61)
+    assert await ids_of(topic) == []
+    clock.advance(30)
+    job = await topic.pop()
+    assert (job.id, job.body) == ("a1", "new")
+    await topic.release(job, delay=60, counted=False)
+    assert await ids_of(topic, 1) == ["a2"], "it is put off, and does not wait for a retry"
+    with pytest.raises(BadInput, match="retry_holds_key"):
+        await topic.configure(retry_holds_key="yes")

@@ -133,6 +133,7 @@ class Configure(Strict):
     key_concurrency: WholeRate | UnsetType | None = UNSET
     key_rate: WholeRate | RateText | UnsetType | None = UNSET
     fair: bool | UnsetType | None = UNSET
+    retry_holds_key: bool | UnsetType | None = UNSET
 
 
 class PutPartitions(Strict):

@@ -19,6 +19,7 @@ end
 local function put_back(over)
   if priorities_used() ~= '' or uses_keys() then over = those_to_read(over) end
   local ids, ready, notes, timed_out, died = {}, {}, {}, 0, 0
+  local holds = uses_keys() and redis.call('HGET', meta, 'retry_holds_key') and {}
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end
   redis.call('ZREM', reserved, unpack(ids))
   local known = redis.call('HMGET', runs, unpack(ids))
@@ -27,6 +28,7 @@ local function put_back(over)
     local attempt, limit, receipt, first, holder, fault, is_changed, key = unpack_run(run or '')
     if key then free_place(key, id) end
     if run then timed_out = timed_out + 1 end
+    if holds then holds[id] = run and true end
     if not run then
       ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
     elseif limit == UNCONFIRMED then
@@ -46,7 +48,7 @@ local function put_back(over)
     end
   end
   if #ready > 0 then
-    local plain = uses_keys() and enter_many(ready) or ready
+    local plain = uses_keys() and enter_many(ready, holds or {}) or ready
     if #plain > 0 then redis.call('ZADD', due, unpack(plain)) end
     if #notes > 0 then redis.call('HSET', runs, unpack(notes)) end
     for i = 1, #plain, 2 do index_again(plain[i + 1], plain[i]) end

@@ -1,6 +1,6 @@
 -- The jobs of one key, as `by_key` has them (lib/by_key.lua): first those that are reserved, then those that wait, in their order.
 
-local RESERVED, RESERVED_BYTE, LAST_LEVEL, FEW_PLACES, MOST_READ_OF_KEY = '!', 33, 51, 8, 64
+local RESERVED, RESERVED_BYTE, FIRST_LEVEL, LAST_LEVEL, FEW_PLACES, MOST_READ_OF_KEY = '!', 33, 48, 51, 8, 64
 
 -- A few entries of a key that wait, from there on: an answer of the server, in which `k` is the one before the next.
 local function read_more(key, reading, from, limit)
@@ -37,7 +37,7 @@ local function next_of_key(key, found)
       end
       soonest = math.min(soonest or at, at)
       local level = string.byte(entry, #key + 2)
-      if level >= LAST_LEVEL then return nil, soonest, found end
+      if level >= LAST_LEVEL or level < FIRST_LEVEL then return nil, soonest, found end  -- the last, or a retry that holds the key
       found = read_more(key, found, '[' .. key .. '\0' .. string.char(level + 1), 2)
     elseif found.is_cut then
       found = read_more(key, found, '(' .. found[found.k], MOST_READ_OF_KEY)

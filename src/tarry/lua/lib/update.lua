@@ -48,12 +48,13 @@ local function update(id, old, new, since)
     note_retry(id, since, first_failure(id))
     keep_retrying()
   elseif redis.call('ZSCORE', due, id) or keys and redis.call('ZSCORE', keyed, id) then
+    local holds = false  -- a retry goes on holding its key
     if keys then
-      keys.leave(id, old)
+      holds = select(2, keys.leave(id, old))
       redis.call('ZREM', due, id)
     end
     take_from_indexes({id})
-    if not (keys and keys.enter(id, since, record)) then
+    if not (keys and keys.enter(id, since, record, holds)) then
       if keys then redis.call('ZADD', due, text(since), id) end
       if priority > 0 then index_jobs(priority, {text(since), id}) end
     end

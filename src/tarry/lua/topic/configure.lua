@@ -18,7 +18,7 @@ local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets th
 local DEFAULT_KEEP = 30 * 86400000000
 local FIELDS = {
   'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished', 'max_pending', 'max_pending_bytes',
-  'key_concurrency', 'key_rate', 'fair',
+  'key_concurrency', 'key_rate', 'fair', 'retry_holds_key',
 }
 local WHOLE = {
   rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency',

@@ -29,7 +29,7 @@ for i = FIRST, #ARGV, STRIDE do
 end
 local answers, released, died, refused, unseen, given, uncounted = {}, 0, 0, 0, 0, nil, {}
 local fault_of, failures = nil, nil  -- of lib/receipt.lua, once a receipt may not hold; the attempts that failed before, once one failed
-local settled, became, ready, buried, notes, failed, freed, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge  -- what is written below
+local settled, became, ready, buried, notes, failed, freed, holds, soonest = {}, {}, {}, {}, {}, {}, {}, {}, math.huge  -- what is written below
 for k, id in ipairs(ids) do
   local _, receipt, due_time, counted, max_attempts, fault = unpack(ARGV, FIRST + STRIDE * (k - 1), FIRST + STRIDE * k - 1)
   local run, at, refusal, answer = known[k], ends[k], nil, nil
@@ -68,6 +68,7 @@ for k, id in ipairs(ids) do
       if is_last then attempt = 0 end
       ready[#ready + 1], ready[#ready + 2] = text(due_at), id
       soonest = math.min(soonest, due_at)
+      holds[id] = counted == '1' or due_time == '0'  -- it failed, or is to go on at once
       note_retry(id, due_at, first)
       answer, released = 'delayed', released + 1
       if counted ~= '1' and counted ~= '0' then
@@ -82,7 +83,7 @@ for k, id in ipairs(ids) do
   end
   answers[k] = answer
 end
-local set = redis.call('HMGET', meta, 'ruled', 'priorities', 'bytes')
+local set = redis.call('HMGET', meta, 'ruled', 'priorities', 'bytes', 'retry_holds_key')
 if #settled > 0 then
   redis.call('ZREM', reserved, unpack(settled))
   redis.call('HSET', runs, unpack(notes))
@@ -92,7 +93,7 @@ if #settled > 0 then
   if keyed then
 -- include flags priorities by_key turns
     for _, one in ipairs(freed) do free_place(unpack(one)) end
-    plain = enter_many(ready)
+    plain = enter_many(ready, set[4] and holds or {})
     keep_turns()
   end
   if #plain > 0 then redis.call('ZADD', due, unpack(plain)) end

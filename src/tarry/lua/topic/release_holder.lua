@@ -44,6 +44,7 @@ if #ids > 0 then
 end
 for i = #held, (tonumber(max_jobs) or #held) + 1, -1 do held[i] = nil end
 local freed, died = 0, 0
+local holds = #held > 0 and uses_keys() and redis.call('HGET', meta, 'retry_holds_key')
 for i, pair in ipairs(held) do
   local id, run = unpack(pair)
   if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
@@ -67,7 +68,7 @@ for i, pair in ipairs(held) do
         attempt = attempt - 1
       end
       local at = now - #held + i - 1
-      if not enter(id, at) then
+      if not enter(id, at, nil, holds) then
         redis.call('ZADD', due, text(at), id)
         index_again(id, text(at))
       end

@@ -264,6 +264,14 @@ def configure(
         bool | None,
         typer.Option("--fair/--no-fair", help="Keys take turns, one job each.", show_default=False),
     ] = None,
+    retry_holds_key: Annotated[
+        bool | None,
+        typer.Option(
+            "--retry-holds-key/--no-retry-holds-key",
+            help="While a job waits for a retry, no other of its key begins.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Changes the settings of a topic, for all workers and at once; without options it shows them."""
     given = _settings(ttr=ttr, max_attempts=max_attempts, keep_dead=keep_dead, rate=rate, max_lateness=max_lateness)
@@ -272,6 +280,8 @@ def configure(
     given |= _settings(key_concurrency=key_concurrency, key_rate=key_rate)
     if fair is not None:
         given["fair"] = fair
+    if retry_holds_key is not None:
+        given["retry_holds_key"] = retry_holds_key
     data = output.settings_data(session.topic(topic).configure(**given))
     session.print_answer({"topic": topic, **data}, f"{topic}  {_settings_text(data)}")
 
@@ -306,7 +316,7 @@ def _limits_text(data: dict[str, Any]) -> str:
     parts = [
         f"{name.removesuffix('_ms').replace('_', ' ')} {shown[name]}" for name in LIMITS if shown[name] is not None
     ]
-    parts += ["fair"] if data["fair"] else []
+    parts += [name.replace("_", " ") for name in ("fair", "retry_holds_key") if data[name]]
     return "  ".join(parts) or "no limits"
 
 

@@ -95,6 +95,7 @@ class SettingsChange(Struct, frozen=True):
     key_concurrency: int | UnsetType | None = UNSET
     key_rate: RateLike | UnsetType | None = UNSET
     fair: bool | UnsetType | None = UNSET
+    retry_holds_key: bool | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """Those that change something."""
@@ -142,6 +143,12 @@ class SettingsChange(Struct, frozen=True):
             if self.fair not in (True, False, None):
                 raise BadInput(f"fair: {self.fair!r}; it is True, or False for jobs in the order of their due times.")
             items += [b"fair", b"1" if self.fair else b""]
+        if self.retry_holds_key is not UNSET:
+            if self.retry_holds_key not in (True, False, None):
+                raise BadInput(
+                    f"retry_holds_key: {self.retry_holds_key!r}; it is True, or False for a key that goes on while a job of it waits for a retry."
+                )
+            items += [b"retry_holds_key", b"1" if self.retry_holds_key else b""]
         return items
 
     @property
@@ -150,7 +157,7 @@ class SettingsChange(Struct, frozen=True):
         return next((name for name in OF_KEYS if getattr(self, name) not in (UNSET, None, False)), None)
 
 
-OF_KEYS = "key_concurrency", "key_rate", "fair"
+OF_KEYS = "key_concurrency", "key_rate", "fair", "retry_holds_key"
 """The settings for each key, which a topic with partitions has not."""
 FIELDS = SettingsChange.__struct_fields__
 """The settings of a topic, in the order in which lua/topic/configure.lua returns them."""
@@ -281,6 +288,7 @@ def _settings_of(reply: Reply, parts: int) -> TopicSettings:
         key_concurrency=key_concurrency,
         key_rate=None if reply[11] is None else rates.as_rate(*map(int, reply[11].split())),
         fair=reply[12] is not None,
+        retry_holds_key=reply[13] is not None,
     )
 
 

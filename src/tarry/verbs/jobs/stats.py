@@ -278,6 +278,8 @@ class TopicSettings:
     """How many jobs of one key may begin in a time; ``None``: any number."""
     fair: bool = False
     """Whether the keys take turns."""
+    retry_holds_key: bool = False
+    """Whether a job that waits for a retry keeps the others of its key waiting."""
 
     def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
         """How many attempts a job of this topic has: by its own option, by its handler (``UNSET`` if that has none), or by
