@@ -125,6 +125,7 @@ IN_SCRIPT = {
     ("topic/add", "value"): "bytes: flags, what they name, body: the record of a job without its moment",
     ("topic/add_soon", "value"): "bytes: as in `topic/add`",
     ("topic/add_later", "value"): "bytes: as in `topic/add`",
+    ("topic/add_with_key", "value"): "bytes: as in `topic/add`",
     ("topic/add_later", "mark_and_due"): "`n` or `e`, and a delay in µs: as in `topic/add`",
     ("topic/keep_step", "result"): "bytes: JSON",
     ("topic/configure", "value"): "text: of the setting; empty removes it",

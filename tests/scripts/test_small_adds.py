@@ -13,7 +13,7 @@ from tarry import JobExists, NewJob, TopicFull
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import add_job
-from tarry.verbs.jobs.leases import ADD, ADD_LATER, ADD_SOON
+from tarry.verbs.jobs.leases import ADD, ADD_LATER, ADD_SOON, ADD_WITH_KEY
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
 
 US = 1e-6
@@ -63,6 +63,9 @@ def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]
         ({"at": Y2027}, ADD_SOON),
         ({"delay": 60, "ttr": 7, "headers": {"a": "b"}}, ADD_LATER),
         ({"delay": 60, "priority": 1}, None),
+        ({"delay": 60, "key": "k"}, ADD_WITH_KEY),
+        ({"key": "k", "id": "7"}, ADD_WITH_KEY),
+        ({"key": "k", "priority": 1}, None),
         ({"delay": 60, "id": "7", "if_exists": "keep"}, None),
         ({"delay": 60, "id": "7", "if_exists": "replace"}, None),
         ({"delay": 60, "if_exists": "replace"}, ADD_LATER),
@@ -128,6 +131,43 @@ def test_the_small_script_writes_and_answers_what_the_large_one_does(
         SITUATIONS[situation](topic, server, clock.us)
         for id in ("a", "b"):
             call = adding(topic, id, **options)
+            assert call.small is not None
+            answer = client.engine.run(call if name == "small" else call.as_large())
+            told.append((answer, written(topic, server)))
+    assert seen["small"] == seen["large"]
+
+
+LIMITS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "fair": {"fair": True},
+    "one place": {"key_concurrency": 1},
+    "two fair places": {"key_concurrency": 2, "fair": True},
+    "a rate": {"key_rate": "1/1m", "fair": True},
+}
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize(
+    "situation", ["plain", "paused", "with a consumer", "popped", "of another key", "its key is paused"]
+)
+@pytest.mark.parametrize("earlier", [0, 3, 600])
+@pytest.mark.parametrize("options", [{}, {"delay": 5}, {"delay": "1h"}, {"at": Y2027}, PLAIN[-1]], ids=str)
+def test_the_small_script_adds_a_job_with_a_key_as_the_large_one_does(
+    client: TestClient, server: Any, clock: Clock, options: dict[str, Any], earlier: float, situation: str, limits: str
+) -> None:
+    seen: dict[str, list[Any]] = {"small": [], "large": []}
+    for name, told in seen.items():
+        topic = client.topic(name)
+        topic.configure(**LIMITS[limits])
+        client.engine.run(adding(topic, "before", delay=earlier, key="k").as_large())
+        if situation == "popped":
+            topic.pop()
+        elif situation == "its key is paused":
+            topic.pause("1h", key="k")
+        else:
+            SITUATIONS.get(situation, SITUATIONS["plain"])(topic, server, clock.us)
+        for id in ("a", "b"):
+            call = adding(topic, id, key="l" if situation == "of another key" else "k", **options)
             assert call.small is not None
             answer = client.engine.run(call if name == "small" else call.as_large())
             told.append((answer, written(topic, server)))

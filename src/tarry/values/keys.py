@@ -127,6 +127,7 @@ KEY_PARTS = ("keyed", "by_key", "turns", "paces")
 """Of jobs with a key. Scripts that most calls need get them only for a topic that has such jobs."""
 LATER_PARTS = ("due", "jobs")
 SOON_PARTS = ("due", "reserved", "jobs", "meta", "watch", "wake", "relay")
+WITH_KEY_PARTS = (*SOON_PARTS, *KEY_PARTS)
 TOUCHING_PARTS = ("reserved", "dead", "jobs", "runs", "meta")
 HISTORY_PARTS = ("finished", "results")
 FINISHING_PARTS = (*RETRYING_PARTS, "stale", *HISTORY_PARTS)

@@ -15,8 +15,8 @@ for i = FIRST, keyed and 0 or #ARGV, STRIDE do
 end
 local keys  -- of lib/by_key.lua, where the keys of jobs with a key are declared
 if keyed then
--- include run priorities by_key turns
-  keys = {enter = enter, leave = leave, key_of_run = key_of_run, free_place = free_place, keep = keep_turns}
+-- include run priorities by_key turns new_with_keys
+  keys = {enter = enter, enter_new = enter_new, write_new = write_new, leave = leave, key_of_run = key_of_run, free_place = free_place, keep = keep_turns}
 end
 local gate  -- of lib/bounds.lua, where the topic has limits for producers
 if bounds then
@@ -73,14 +73,14 @@ if mode == 'all' then
 end
 
 local answers, scores, values = {bounds and -now or now}, {}, {}  -- `scores` and `values` are the arguments of ZADD and HSET
-local added, created, repeated, replaced, full, with_key, soonest = 0, 0, 0, 0, 0, 0, math.huge
+local added, created, repeated, replaced, full, soonest, keyed_soonest = 0, 0, 0, 0, 0, math.huge, math.huge
 local urgent, handle  -- id → moment and priority, of those that have one; of lib/taken_id.lua, once an id is taken
 
 local function put(id, at, value)
   if gate then gate.enter(id, at, stamp .. value) end
   local flags = string.byte(value)
-  if keys and flags >= FURTHER and keys.enter(id, at, stamp .. value) then
-    with_key = with_key + 1
+  if keys and flags >= FURTHER and keys.enter_new(id, at, stamp .. value) then
+    keyed_soonest = math.min(keyed_soonest, at)
     return at
   end
   scores[2 * added + 1], scores[2 * added + 2] = at, id
@@ -118,6 +118,7 @@ for index = 0, n - 1 do
 -- include taken_id
       handle = handle_taken
     end
+    if keys then keys.write_new() end
     answer = handle(id, mark_and_due, value, index)
   end
   answers[index + 2] = answer
@@ -141,8 +142,12 @@ if gate then
   if full > 0 then gate.note_full(full) end
   gate.keep()
 end
-if keys then keys.keep() end
-if replaced > 0 or with_key > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
+local has_turned = false
+if keys then
+  keys.write_new()
+  has_turned = keys.keep()
+end
+if replaced > 0 or has_turned and keyed_soonest <= now + HORIZON or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
 -- include limits handout_limits watch
   update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm
 end

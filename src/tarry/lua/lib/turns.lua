@@ -25,12 +25,14 @@ local function next_in_ring()
   return ring
 end
 
--- When a key may run next; `had`: its turn before, if it had one.
-local function turn_of_key(key, had, is_freed)
-  local found = read_key(key, key_limits.concurrency)
-  if found.places <= 0 then return end
-  local _, at = next_of_key(key, found)
-  if not at then return end
+-- When a key may run next; `had`: its turn before, if it had one: then it has a place. `at`: the first due time of those that came, if none left.
+local function turn_of_key(key, had, is_freed, at)
+  if not at or not had and key_limits.concurrency > 0 then
+    local found, _ = read_key(key, key_limits.concurrency), nil
+    if found.places <= 0 then return end
+    if not at then _, at = next_of_key(key, found) end
+    if not at then return end
+  end
   local turn = math.max(at, pace_of_key(key))
   if turn > now then return turn end
   if key_limits.is_fair then return had and had <= math.max(now, ring) and had or next_in_ring() end
@@ -45,7 +47,7 @@ local function keep_turns()
   for i, key in ipairs(touched) do
     local had, note = tonumber(before[i] or nil), noted[key]
     if not had or note[2] or note[1] < had and had > (key_limits.is_fair and math.max(now, ring) or 0) then
-      local turn = turn_of_key(key, had, note[3])
+      local turn = turn_of_key(key, had, note[3], not note[2] and not note[3] and note[1] or nil)
       if turn then
         given[#given + 1], given[#given + 2] = text(turn), key
       elseif had then

@@ -6,18 +6,7 @@ local clock, id, mark_and_due, value = unpack(ARGV)
 -- add.lua.
 -- In place of an empty clock it gets the lease: the second of the server's clock for which the caller knows from `topic/add` that the topic has
 -- no limits for producers. In any other second, and without one, nothing is written. A test's clock has it behind a blank.
--- include lease
-
-local us, at = string.sub(mark_and_due, 2), nil
-if us == '0' then
-  at = now - 1
-elseif string.sub(us, 1, 1) == '@' then
-  at = tonumber(string.sub(us, 2))
-else
-  at = now + us
-end
-if at == 0 then return 0 end  -- in 1970: the answer would say that nothing was written
--- include new_job
+-- include lease due_at new_job
 if at <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= at then
 -- include limits handout_limits watch
   update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm

@@ -13,18 +13,27 @@ from functools import lru_cache
 from tarry.core.requests import FIRST_TIME, SmallCall
 from tarry.core.scripts import LEARNING, Script
 from tarry.values.durations import SECOND
-from tarry.values.keys import DEPARTING_PARTS, LATER_PARTS, MOST_KNOWN, ONCE_PARTS, SOON_PARTS, TopicKeys
+from tarry.values.keys import (
+    DEPARTING_PARTS,
+    LATER_PARTS,
+    MOST_KNOWN,
+    ONCE_PARTS,
+    SOON_PARTS,
+    WITH_KEY_PARTS,
+    TopicKeys,
+)
 
 ITEM = ("id", "mark_and_due", "value")
 ADD = Script("topic/add", args=("mode", "lease", "is_replay"), item=ITEM, keys=DEPARTING_PARTS, learns_keys=True)
 ADD_ONCE = Script("topic/add_once", args=("mode", "lease", "is_replay"), item=ITEM, keys=ONCE_PARTS, learns_keys=True)
 ADD_LATER = Script("topic/add_later", args=ITEM, keys=LATER_PARTS)
 ADD_SOON = Script("topic/add_soon", args=ITEM, keys=SOON_PARTS)
+ADD_WITH_KEY = Script("topic/add_with_key", args=ITEM, keys=WITH_KEY_PARTS)
 NO_LEASE = b"0"
 Call = tuple[Script, tuple[bytes, ...], tuple[bytes, bytes, bytes], SmallCall | None]
 """A large script, its keys and arguments, and the small one that is sent instead when the call is alone."""
-Calls = tuple[Call, Call, Call, Call]
-"""In the order of ``options.LARGE``, ``LATER``, ``SOON`` and ``ONCE``."""
+Calls = tuple[Call, Call, Call, Call, Call]
+"""In the order of ``options.LARGE``, ``LATER``, ``SOON``, ``ONCE`` and ``WITH_KEY``."""
 Lease = tuple[float, Calls | tuple[()], bytes]
 """When it ends here, the calls that add a job with it, and the lease as scripts take it."""
 NOTHING_KNOWN: Lease = (0.0, (), NO_LEASE)
@@ -33,11 +42,13 @@ NOTHING_KNOWN: Lease = (0.0, (), NO_LEASE)
 def calls_with(keys: TopicKeys, lease: bytes) -> Calls:
     """The calls that add one job with a lease. Durability, merging with other adds, and a small script's answer 0 choose the large one afterwards."""
     large, args = ADD.keys_for(keys), (b"each", lease, FIRST_TIME)
-    later, soon = [
-        None if lease == NO_LEASE else SmallCall(one, one.keys_for(keys), lease) for one in (ADD_LATER, ADD_SOON)
-    ]
-    once = ADD_ONCE.keys_for(keys)
-    return (ADD, large, args, None), (ADD, large, args, later), (ADD, large, args, soon), (ADD_ONCE, once, args, None)
+    small = (
+        (None,) * 3
+        if lease == NO_LEASE
+        else [SmallCall(one, one.keys_for(keys), lease) for one in (ADD_LATER, ADD_SOON, ADD_WITH_KEY)]
+    )
+    later, soon, with_key = [(ADD, large, args, one) for one in small]
+    return (ADD, large, args, None), later, soon, (ADD_ONCE, ADD_ONCE.keys_for(keys), args, None), with_key
 
 
 @lru_cache(MOST_KNOWN)

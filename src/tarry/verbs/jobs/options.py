@@ -31,7 +31,7 @@ HORIZON_US = 10_500_000
 """As in lua/lib/clock.lua: what is due later changes no alarm."""
 NEW_MARK = b"n"
 """The mark of a job whose id tarry made: no other job has it. With this and ``ERROR_MARK`` a job is added only if its id is new."""
-LARGE, LATER, SOON, ONCE = range(4)
+LARGE, LATER, SOON, ONCE, WITH_KEY = range(5)
 """The scripts that add one job: a large one, or also a small one, for a job due beyond the horizon or at any time; ``ONCE`` asks the
 history, too. ``leases.Calls`` is in this order."""
 _REPLACE_NONCE_MARK = b"s"
@@ -118,7 +118,7 @@ class EncodedOptions(NamedTuple):
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
     scripts: int
-    """``LARGE``, ``LATER``, ``SOON`` or ``ONCE``: what adds one job with an id."""
+    """``LARGE``, ``LATER``, ``SOON``, ``ONCE`` or ``WITH_KEY``: what adds one job with an id."""
     of_new: tuple[bytes, bytes, int, str]
     """Of one job without an id: mark and due time, head, what adds it, and why it is refused (empty: it is not)."""
     latest_us: int | None = None
@@ -226,8 +226,10 @@ def _encode(options: JobOptions) -> EncodedOptions:
         key=contents.key,
     )
     why, small = "", LATER if due_time.isdigit() and int(due_time) > HORIZON_US else SOON
-    if contents.priority or contents.key is not None:
+    if contents.priority:
         small = LARGE
+    elif contents.key is not None:
+        small = WITH_KEY
     scripts = small if mark == ERROR_MARK else LARGE
     if if_exists == "once":
         scripts, why = ONCE, 'if_exists: "once" finds a job by its id, and this one has none; give id=.'
