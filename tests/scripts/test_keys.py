@@ -80,3 +80,28 @@ def test_a_client_learns_that_a_topic_has_keys(valkey_url: str, client: TestClie
     topic.finish(plain)
     assert topic.check().ok
     assert topic.stats().finished == 3
+
+
+def test_keys_that_look_like_entries_are_counted_each_for_itself(client: TestClient) -> None:
+    """Prefixes of one another, bytes that entries have, patterns of the server, and the longest ones."""
+    topic = client.topic("t")
+    topic.configure(key_concurrency=1, fair=True, retry_holds_key=True)
+    looks = ["a", "a!", "a/", 'a"', "r", "!", "0", "3", "ÿ", "测", "\x01" * 200, "a" * 200, "a" * 199 + "b"]
+    keys = [*looks, *(look + "\1" for look in looks[:10]), "*", "[a]", "(", "-", "+", " ", "\n", "\U0010ffff"]
+    topic.add_many([NewJob(n, key=key) for n in range(3) for key in keys])
+    jobs = topic.pop_many(1000)
+    assert sorted(job.key for job in jobs) == sorted(keys)
+    assert topic.stats().held_back == 2 * len(keys)
+    for job in jobs:
+        found = topic.stats(key=job.key)
+        assert (found.key, found.ready, found.reserved, found.held_back) == (job.key, 2, 1, 2)
+    assert {found.key for found in topic.busiest_keys(100)} == set(keys)
+    for job in jobs[::2]:
+        topic.release(job, delay=60)
+        assert topic.purge("ready", key=job.key) == 2
+    assert {job.key for job in topic.pop_many(1000)} == set()
+    for left, key in enumerate(reversed(keys)):
+        assert topic.purge(key=key) == (1 if key in {job.key for job in jobs[::2]} else 3), left
+    assert (topic.stats().delayed, topic.stats().ready, topic.stats().reserved) == (0, 0, 0)
+    assert topic.busiest_keys() == ()
+    assert topic.check().ok

@@ -242,6 +242,12 @@ def cases_of_keys() -> list[Case]:
         Case("the jobs of a key that wait are purged", [*held, of_k("e", due=HOUR)], purge("ready")),
         Case("the jobs of a key that are delayed are purged", [*held, of_k("e", due=HOUR)], purge("delayed")),
         Case("the jobs of a key that are reserved are purged", held, purge("reserved")),
+        Case(
+            "the jobs of a key are purged whose bytes are counted",
+            [settings(bounds=f"0 1000 {NOW - HOUR}", bytes="20"), of_k("a")],
+            purge("all"),
+        ),
+        Case("an unreadable job with a key is deleted", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], delete("a")),
         Case("one job of a key is purged", three, purge("all", limit=1)),
         Case("an unreadable job of a key is purged", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], purge("all")),
         Case("the jobs of a key are gone that are purged", [of_k("a", "b"), raw("DEL", "keyed")], purge("all")),

@@ -1,10 +1,10 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, priority1, priority2, priority3, leaving, stale, keyed, by_key, turns, paces = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attempts, keyed, by_key, turns, paces = unpack(KEYS)
 local clock, key, place, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of a key: those that are "delayed", "ready" or "reserved", or all three ("all"). Dead and finished jobs are
 -- not found by their key. Its pause and its rate stay. Answers how many were deleted, and 1 if there
 -- are more.
--- include clock refuse_partitioned job run count flags limits handout_limits watch capacity priorities stale order unkept bytes by_key turns take_out
+-- include clock refuse_partitioned job run count flags limits handout_limits watch capacity order bytes used by_key turns
 
 local LEVELS = {'/', '0', '1', '2', '3'}  -- a retry that holds its key, then the priorities
 local entries, present = {}, struct.pack('>d', now + 1)
@@ -22,22 +22,33 @@ for _, level in ipairs(LEVELS) do
 end
 if place == 'reserved' or place == 'all' then find('[' .. name .. RESERVED, '(' .. name .. string.char(string.byte(RESERVED) + 1)) end
 
-local gone, ended = 0, 0
+local waiting, held, ids = {}, {}, {}
 for _, entry in ipairs(entries) do
-  local is_reserved = string.byte(entry, #name + 1) == string.byte(RESERVED)
-  local id = string.sub(entry, #name + (is_reserved and 2 or 10))
-  if is_reserved and key_of_run(id) == key or not is_reserved and redis.call('ZSCORE', keyed, id) then
-    gone, ended = gone + 1, ended + (take_out(id))
-    redis.call('HDEL', runs, id)
-    redis.call('HDEL', jobs, id)
-  end
-  redis.call('ZREM', by_key, entry)  -- its record may be damaged
+  if string.byte(entry, #name + 1) == RESERVED_BYTE then held[#held + 1] = string.sub(entry, #name + 2) else waiting[#waiting + 1] = string.sub(entry, #name + 10) end
 end
-keep_stale()
-keep_unkept()
+for i, at in ipairs(#waiting > 0 and redis.call('ZMSCORE', keyed, unpack(waiting)) or {}) do
+  if at then ids[#ids + 1] = waiting[i] end
+end
+for i, run in ipairs(#held > 0 and redis.call('HMGET', runs, unpack(held)) or {}) do
+  if select(8, unpack_run(run or '')) == key then ids[#ids + 1] = held[i] end
+end
+local ended = 0
+if #entries > 0 then
+  redis.call('ZREM', by_key, unpack(entries))
+  touch_key(key, nil, true)
+end
+if #ids > 0 then
+  for i = 1, counts_bytes() and #ids or 0 do note_out(ids[i]) end
+  ended = redis.call('ZREM', reserved, unpack(ids))
+  redis.call('ZREM', keyed, unpack(ids))
+  redis.call('ZREM', retrying, unpack(ids))
+  redis.call('HDEL', runs, unpack(ids))
+  redis.call('HDEL', attempts, unpack(ids))
+  redis.call('HDEL', jobs, unpack(ids))
+end
 keep_bytes()
-count('deleted', gone)
+count('deleted', #ids)
 keep_turns()
 note_capacity(ended)
 if #entries > 0 then update_watch('', false, handout_limits()) end
-return {gone, #entries == tonumber(limit) and 1 or 0}
+return {#ids, #entries == tonumber(limit) and 1 or 0}

@@ -12,7 +12,7 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import rates
 from tarry.values.durations import LAST_MOMENT_US, SECOND, as_datetime
-from tarry.values.keys import DELETING_PARTS, KEY_PARTS, TOPIC_PARTS, TopicKeys
+from tarry.values.keys import KEY_PARTS, RETRYING_PARTS, TOPIC_PARTS, TopicKeys
 from tarry.verbs.jobs.job_values import StateFilter, ranges_of
 from tarry.verbs.jobs.options import key_of
 from tarry.verbs.jobs.stats import KeyStats, LimitReason, LimitStatus
@@ -23,8 +23,9 @@ KEY_STATS = Script("topic/key_stats", item=("key",), keys=(*TOPIC_PARTS, *KEY_PA
 BUSIEST_KEYS = Script(
     "topic/busiest_keys", args=("after", "step", "limit"), keys=(*TOPIC_PARTS, *KEY_PARTS), read_only=True
 )
-PURGE_KEY = Script("topic/purge_key", args=("key", "place", "limit"), keys=(*DELETING_PARTS, *KEY_PARTS))
+PURGE_KEY = Script("topic/purge_key", args=("key", "place", "limit"), keys=(*RETRYING_PARTS, *KEY_PARTS))
 _STEP = 100
+_PURGED = 500
 MOST_LISTED = 100
 _PLACES: dict[StateFilter | None, bytes] = {
     None: b"all",
@@ -107,7 +108,7 @@ def place_of(state: StateFilter | None) -> bytes:
 
 def purge_key(keys: TopicKeys, state: StateFilter | None, key: str) -> Flow[int]:
     """Deletes the jobs of a key, in bounded steps: those that wait and are reserved, or those of a state. Returns their number."""
-    args = raw_key(key), place_of(state), b"%d" % _STEP
+    args = raw_key(key), place_of(state), b"%d" % _PURGED
     gone, more = 0, True
     while more:
         step, more = yield from ask(ScriptCall(PURGE_KEY, PURGE_KEY.keys_for(keys), args, list))
