@@ -41,6 +41,10 @@ Durable = Annotated[
 ]
 
 
+IF_EXISTS, WITHOUT_ID = "if_exists", ("error", "keep", "replace", "update")
+"""An option, and what it may be for a job without an id."""
+
+
 class Options(Strict):
     """The options of an add of one job or of many."""
 

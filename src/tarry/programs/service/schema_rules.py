@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarry.wire.job_models import IF_EXISTS, WITHOUT_ID
+
 Schema = dict[str, Any]
 
 
@@ -53,8 +55,8 @@ _EACH_WITH_ID: Schema = {"properties": {"jobs": {"items": _given("id")}}}
 
 def _by_id(with_id: Schema) -> list[Schema]:
     """``latest`` and ``once`` are for jobs with an id."""
-    others = {"properties": {"if_exists": {"enum": ["error", "keep", "replace", "update"]}}}
-    return [_any(_absent("latest"), _both(_is("if_exists", "replace"), with_id)), _any(others, with_id)]
+    others: Schema = {"properties": {IF_EXISTS: {"enum": [*WITHOUT_ID]}}}
+    return [_any(_absent("latest"), _both(_is(IF_EXISTS, "replace"), with_id)), _any(others, with_id)]
 
 
 RULES: dict[str, Schema] = {
