@@ -15,7 +15,7 @@ from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, JobState
-from tarry.verbs.jobs.leases import ADD, ADD_ONCE
+from tarry.verbs.jobs.leases import ADD, ADD_ONCE, calls_without
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, LARGE, NEW_MARK, ONCE, EncodedOptions, NewJob
 from tarry.verbs.jobs.topic_context import TopicContext
 
@@ -43,7 +43,10 @@ def add_job(
     else:
         key, mark_and_due, scripts = names.check_name(id, "id"), options.mark + options.due_time, options.scripts
         head = options.head(flags, context.ids.nonce())
-    script, keys, args, small = context.leases.calls(context.keys)[scripts]
+    ends, calls, _ = context.leases.known[context.keys.due]
+    if not calls or context.leases.seconds() >= ends:
+        calls = calls_without(context.keys)
+    script, keys, args, small = calls[scripts]
     items = (key, mark_and_due, head + raw)
     return ScriptCall(script, keys, args, partial(_decode, context, key), items, 1, small=small)
 
