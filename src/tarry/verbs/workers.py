@@ -50,7 +50,8 @@ class WorkerTopic(Struct, frozen=True):
     busy: int
     """How many of its jobs are running."""
     overrun: int = 0
-    """How many of these have taken longer than their timeout. They are plain functions, which cannot be stopped."""
+    """How many of its running jobs have taken longer than their timeout. They are plain functions, which cannot be
+    stopped."""
     unknown: tuple[str, ...] = ()
     """A line for each unknown task whose jobs the worker has put back lately."""
     unknown_tasks: tuple[str, ...] = ()

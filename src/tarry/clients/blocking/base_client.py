@@ -75,9 +75,9 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
                  Without a type they are JSON, or bytes as they are
         ``partitions``  divides the topic into that many parts, each in its own slot of a Cluster. It is stored, so later calls can omit it
 
-        Without a type, JSON returns dates, UUIDs and enums as text, tuples as lists, and dataclasses as dicts. Refused are a
-        dict with keys that are not text, and, as the body or as one of its own values, a set, a Decimal, and a datetime
-        without a time zone. Deeper inside, sets come back as lists and the others as text.
+        Without a type, JSON returns dates, UUIDs and enums as text, tuples as lists, and dataclasses as dicts. A dict whose
+        keys are not text is refused. A set, a Decimal or a datetime without a time zone is refused as the body, and as a
+        value of the body's dict. Deeper inside, a set comes back as a list, and the others as text.
         """
         if words or name is MISSING:
             refuse_others(BaseClient.topic, self, OF_TOPIC, words=words)
