@@ -117,19 +117,24 @@ def races(url: str, namespace: str, seeds: range, *, die: bool = False) -> None:
     asyncio.run(work())
 
 
-def test_one_job_is_left_in_any_order_of_steps(valkey_url: str, namespace: str) -> None:
-    races(valkey_url, namespace, range(150))
+FIRST_AND_MORE = [range(50), pytest.param(range(50, 150), marks=[pytest.mark.slow, pytest.mark.long])]
 
 
-def test_no_job_is_lost_when_one_process_dies(valkey_url: str, namespace: str) -> None:
-    races(valkey_url, namespace, range(100), die=True)
+@pytest.mark.parametrize("seeds", FIRST_AND_MORE, ids=str)
+def test_one_job_is_left_in_any_order_of_steps(valkey_url: str, namespace: str, seeds: range) -> None:
+    races(valkey_url, namespace, seeds)
+
+
+@pytest.mark.parametrize("seeds", FIRST_AND_MORE, ids=str)
+def test_no_job_is_lost_when_one_process_dies(valkey_url: str, namespace: str, seeds: range) -> None:
+    races(valkey_url, namespace, seeds, die=True)
 
 
 @pytest.mark.otherserver
 def test_one_job_is_left_in_a_cluster_too(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
-    races(url, namespace, range(40))
-    races(url, namespace, range(40), die=True)
+    races(url, namespace, range(15))
+    races(url, namespace, range(15), die=True)
 
 
 @pytest.mark.slow
