@@ -1,4 +1,5 @@
-"""How long each part of a run took, and its ten slowest tests, in its last lines; and what runs beside the tests.
+"""How long each part of a run took, and its ten slowest tests, in its last lines; what runs beside the tests; and how much processor
+time all of it took. An issue states this sum before and after (CONTRIBUTING.md).
 
     --beside "make lint types"     starts with the tests, its output stands at the end; where it fails, so does the run
 
@@ -7,6 +8,7 @@ A part is a folder of tests. Its seconds are those of its tests one after the ot
 
 from __future__ import annotations
 
+import resource
 import shlex
 import subprocess
 import tempfile
@@ -78,3 +80,10 @@ class Parts:
         write(f"the {SLOWEST} slowest:")
         for test, seconds in self.took.most_common(SLOWEST):
             write(f"{seconds:7.1f} s  {test}")
+        write(f"{processor_s():7.1f} s  of processor time")
+
+
+def processor_s() -> float:
+    """Of this process and of all that have ended: tests, servers, what ran beside."""
+    who = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in who)
