@@ -91,6 +91,40 @@ def test_a_wrong_limit_is_refused_where_it_is_written(limits: dict[str, Any], sa
         registry.task(**limits)
 
 
+def order_of(order: str, urgent: bool = False) -> None: ...
+
+
+async def awaited(order: str, urgent: bool = False) -> str:
+    return order
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (lambda order: order, r"it has the same parameters: key=lambda order, urgent=…: …"),
+        (lambda order, urgent: order, r"it has the same parameters"),
+        (lambda o, urgent=False: o, r"it has the same parameters"),
+        (awaited, "it is an async function, and a job's key is made when the job is added"),
+    ],
+)
+def test_a_function_for_keys_that_cannot_be_called_as_the_task_is_refused(key: Any, says: str) -> None:
+    with pytest.raises(tarry.BadInput, match=says):
+        tarry.Registry().task(key=key)(order_of)
+
+
+def test_an_error_of_a_function_for_keys_names_its_task_and_adds_nothing(imaginary: TestClient, clock: Clock) -> None:
+    worker = worker_of(imaginary, clock)
+    kept = worker.task(key=lambda order, **more: order[7])(order_of)
+    with pytest.raises(IndexError) as caught:
+        kept.body("short"), kept.new_job("short")
+    assert caught.value.__notes__ == ["It was raised by key= of the task order_of; nothing was added."]
+    with pytest.raises(TypeError, match=r"tarry's word is a rate of the topic, .*key_rate= is that of each key"):
+        worker.on("calls", rate="5/s")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="tarry's word is key=, an argument of add"):
+        worker.on("calls", key="a")  # type: ignore[call-arg]
+    assert not imaginary.topics()
+
+
 def test_a_topic_with_partitions_has_none(
     imaginary: TestClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -37,7 +37,9 @@ _MAX_LATENESS = "max_lateness=, of options(…), of topic.configure(…) or of @
 _KEEP_FINISHED = "keep_finished=, how long a result is kept"
 _OF_KEYS = 'key=, an argument of add, with configure(key_concurrency=1), configure(key_rate="5/s") or configure(fair=True) of the topic'
 _OF_STEPS = "none: a handler adds the next job when it has done its own; workflows are not tarry's (docs: When not to use tarry)"
-_BY_KEYS: dict[str, str] = dict.fromkeys(("concurrency_key", "ordering_key", "group_id"), _OF_KEYS)
+_BY_KEYS: dict[str, str] = dict.fromkeys(
+    ("concurrency_key", "fairness_key", "ordering_key", "group", "group_id", "tenant"), _OF_KEYS
+)
 _BY_STEPS: dict[str, str] = dict.fromkeys(("depends_on", "dependencies", "parent", "chain", "link"), _OF_STEPS)
 _URL = "url=, such as redis://user:password@host:6379/0, which has it"
 _FACTOR = 'factor=, which multiplies the pause after each failure, as in tarry.BackOff("1s", factor=2)'
@@ -66,6 +68,8 @@ OF_HANDLERS = {
     "max_retries": _ATTEMPTS,
     "max_tries": _ATTEMPTS,
     "retries": _ATTEMPTS,
+    "key": "key=, an argument of add, or of @worker.task, which makes it of the arguments",
+    "rate": 'a rate of the topic, such as topic.configure(rate="10/1m"); key_rate= is that of each key',
     "rate_limit": 'a rate of the topic, such as topic.configure(rate="10/1m")',
     "time_limit": 'timeout=, such as timeout="30s" with run="process"',
     "soft_time_limit": 'timeout=, such as timeout="30s" of an async def',

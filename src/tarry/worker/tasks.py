@@ -288,6 +288,26 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return self.inner.body(*args, **kwargs)
 
 
+def _check_key_function(key: KeyOf, task: inspect.Signature) -> None:
+    """Raises ``BadInput`` for one that cannot be called as the task is."""
+    if functions.is_async(key):
+        raise BadInput(
+            "key: it is an async function, and a job's key is made when the job is added; write a plain one."
+        )
+    try:
+        own = inspect.signature(key).parameters.values()
+    except (TypeError, ValueError):  # some functions in C have none
+        return
+    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in own):
+        return
+    wanted = [(one.name, one.default is one.empty) for one in task.parameters.values()]
+    if [(one.name, one.default is one.empty) for one in own] != wanted:
+        names = ", ".join(name if needed else f"{name}=…" for name, needed in wanted)
+        raise BadInput(
+            f"key: it is called with the task's arguments, so it has the same parameters: key=lambda {names}: …"
+        )
+
+
 class TaskFunction:
     """The function of a task, its topic and how it runs: for the modules of the worker."""
 
@@ -321,6 +341,8 @@ class TaskFunction:
         self._run_options = options
         self._key_of = key
         self._signature = handlers.signature_of(function)
+        if key is not None:
+            _check_key_function(key, self._signature)
         self._arguments = _decoder(self.name, self._signature)
         self._of_any_type = tuple(
             name for name, one in self._signature.parameters.items() if one.annotation in (one.empty, Any)
@@ -383,7 +405,11 @@ class TaskFunction:
         """The key of the call: what the task's ``key=`` makes of its arguments. Raises ``BadInput`` if it is none."""
         if self._key_of is None:
             return None
-        made = self._key_of(*args, **kwargs)
+        try:
+            made = self._key_of(*args, **kwargs)
+        except Exception as fault:
+            fault.add_note(f"It was raised by key= of the task {self.name}; nothing was added.")
+            raise
         try:
             return key_of(made)
         except BadInput as fault:
