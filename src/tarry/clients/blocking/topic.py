@@ -519,6 +519,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         key_concurrency: int | UnsetType | None = UNSET,
         key_rate: RateLike | UnsetType | None = UNSET,
         fair: bool | UnsetType | None = UNSET,
+        retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> TopicSettings:
         """Sets options of the topic, for all clients and at once, and returns all of them. An option that is not given stays
@@ -549,6 +550,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         ``key_concurrency``  the most jobs of one key that are reserved at a time
         ``key_rate``  the most jobs of one key that begin in a time, evenly spread
         ``fair``  whether the keys take turns, with one job each
+        ``retry_holds_key``  whether a job that waits for its retry holds its key: no other job of the key begins, so they keep their order
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
@@ -566,6 +568,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
             key_concurrency=key_concurrency,
             key_rate=key_rate,
             fair=fair,
+            retry_holds_key=retry_holds_key,
         )
         return self.engine.run(self.verbs.configure(given))
 
