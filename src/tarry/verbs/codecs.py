@@ -39,9 +39,11 @@ class Codec(Protocol[T]):
 
     def encode(self, body: T, /) -> bytes:
         """The bytes that are stored for a body."""
+        ...
 
     def decode(self, raw: bytes, /) -> T:
         """The body of stored bytes."""
+        ...
 
 
 class BodyCodec(Generic[T]):

@@ -39,6 +39,7 @@ class AsyncGuard(Protocol):
 
     async def acquire(self, *, wait: Duration | None) -> AsyncHeldGuard | None:
         """Acquires the guard; returns ``None`` if it is not free within ``wait``."""
+        ...
 
 
 class AsyncGuardedQueue(SizedOperators, Generic[T]):

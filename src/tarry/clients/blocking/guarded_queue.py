@@ -40,6 +40,7 @@ class Guard(Protocol):
 
     def acquire(self, *, wait: Duration | None) -> HeldGuard | None:
         """Acquires the guard; returns ``None`` if it is not free within ``wait``."""
+        ...
 
 
 class GuardedQueue(SizedOperators, Generic[T]):

@@ -63,10 +63,12 @@ class HasReceipt(Protocol):
     @property
     def id(self) -> str:
         """The job's id."""
+        ...
 
     @property
     def receipt(self) -> int:
         """The receipt that it was handed out with."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
