@@ -87,6 +87,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "pending_bytes": None,
             "max_pending": None,
             "max_pending_bytes": None,
+            "held_back": 0,
         },
     ),
     (
@@ -111,6 +112,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "key_concurrency": None,
             "key_rate": None,
             "fair": False,
+            "retry_holds_key": False,
         },
     ),
     (

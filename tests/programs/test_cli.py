@@ -262,6 +262,7 @@ def test_configure_sets_all_options_of_a_topic(client: tarry.Client, answers: An
         "keep_finished_ms": None,
         **limits,
         "fair": False,
+        "retry_holds_key": False,
     }
     assert answers("configure", "orders") == [usual]
     words = "--ttr 30s --max-attempts 3 --keep-dead 1d --rate 100/1m --burst 5 --concurrency 2 --max-lateness 10m"

@@ -78,7 +78,7 @@ def test_pausing_configuring_and_purging_a_topic(api: Api, clock: Clock) -> None
     limits = (
         "rate burst concurrency max_lateness_ms keep_finished_ms max_pending max_pending_bytes key_concurrency key_rate"
     )
-    none = {**dict.fromkeys(limits.split()), "fair": False}
+    none = {**dict.fromkeys(limits.split()), "fair": False, "retry_holds_key": False}
     assert api.get("/v1/topics/orders/settings") == none | {
         "ttr_ms": 60000,
         "max_attempts": 20,
