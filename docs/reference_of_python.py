@@ -95,7 +95,7 @@ PAGES = {
     "integrations": Page(
         r"celery|django|otel",
         "Celery, Django, OpenTelemetry",
-        "Modules that an extra brings: `tarry[celery]`, `tarry[django]`, `tarry[otel]`.",
+        "`tarry[celery]` and `tarry[otel]` bring what two of these modules need; `tarry.django` needs a Django (`pip install django`).",
     ),
     "results": Page(
         r"verbs\.jobs\.(?!options)|verbs\.codecs|values\.",

@@ -54,6 +54,13 @@ FAULTY = {
 """The newest version with a known fault, of each dependency that has had one."""
 
 
+def test_tarry_django_says_that_it_needs_django() -> None:
+    """It has no extra: a project that uses it has a Django."""
+    code = "sys.modules.update(dict.fromkeys(['asgiref', 'asgiref.sync', 'django', 'django.conf']))\nfrom tarry.django import worker"
+    done = bare(code)
+    assert done.stderr.endswith("MissingExtra: tarry.django needs Django: pip install django.\n")
+
+
 def test_no_dependency_may_be_a_version_with_a_known_fault() -> None:
     groups = (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
     found = [Requirement(one) for group in groups for one in group]

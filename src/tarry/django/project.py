@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from asgiref.sync import sync_to_async
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.db import close_old_connections
+from tarry.errors import BadInput, MissingExtra
+
+try:
+    from asgiref.sync import sync_to_async
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.db import close_old_connections
+except ModuleNotFoundError as fault:
+    raise MissingExtra("tarry.django needs Django: pip install django.") from fault
 
 from tarry import Worker
-from tarry.errors import BadInput
 from tarry.types import BaseJob
 
 Job = BaseJob[Any]
