@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
@@ -30,7 +30,7 @@ def test_a_script_uses_declared_keys_only_and_keeps_large_numbers_exact(name: st
     text = BOUND[name].source.decode()
     parts = PARTS[name.partition("/")[0]]
     assert f"local {', '.join(parts)} = unpack(KEYS)" in text
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         assert key in parts, f"{command} {key}"
     assert "tostring" not in text
     assert not re.search(r"\.\. *(now|due|mine)\b", text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import FIRING_PARTS, KEY_PARTS, SCHEDULE_PARTS, keys_of_parts
 from tarry.verbs.schedules import definitions
@@ -26,7 +24,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
     parts = (*FIRING_PARTS, *KEY_PARTS) if name == "schedules/fire" else SCHEDULE_PARTS
     assert f"local {', '.join(parts)} = unpack(KEYS)" in text
     assert "tarry:" not in text
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         assert key in {*parts, "list", "set", "INDEXES[priority]", "index"}, f"{command} {key}"
 
 

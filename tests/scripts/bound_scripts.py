@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 from types import ModuleType
 
@@ -22,3 +23,8 @@ def names_in(*folders: str) -> list[str]:
     return sorted(
         f"{folder}/{file.name.removesuffix('.lua')}" for folder in folders for file in lua.joinpath(folder).iterdir()
     )
+
+
+def keys_used(script: Script) -> list[tuple[str, str]]:
+    """Each command that it calls, and what stands there for the key: ``("HGET", "meta")``."""
+    return re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", script.source.decode())

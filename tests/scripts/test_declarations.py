@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import (
@@ -106,7 +106,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
     )
     assert declared.removesuffix(", " + ", ".join(KEY_PARTS)) in [", ".join(parts) for parts in known_parts]
     assert "tarry:" not in text
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         known = {
             *declared.split(", "),
             "SETS[place]",

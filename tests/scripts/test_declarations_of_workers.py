@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.values.keys import HOLDER_PARTS, WORKER_PARTS
 from tarry.verbs import liveness, workers
 
@@ -24,6 +24,6 @@ def test_every_script_has_a_verb() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         assert key in KEYS[name.partition("/")[0]] or (command, key) in OF_ONE_HOLDER, f"{command} {key}"
     assert not re.search(r"tostring\(|\.\. *(now|at)\b", text)

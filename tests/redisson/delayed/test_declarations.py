@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.redisson.delayed import elements, offers, stats, transfer
@@ -28,6 +28,6 @@ def test_undeclared_keys_of_a_script_fail_at_import() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         assert key in {*QUEUE_PARTS, "seats", "target", "leaving", "departed", "elements"}, f"{command} {key}"
     assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)

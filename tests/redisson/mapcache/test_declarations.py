@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from scripts.bound_scripts import names_in, scripts_of
+from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.values.keys import MAP_PARTS
 from tarry.verbs.redisson.mapcache import eviction, load, native_layout, redisson_layout
 
@@ -23,7 +23,7 @@ def test_every_script_has_a_verb() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
-    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+    for command, key in keys_used(BOUND[name]):
         assert key in {*MAP_PARTS, *GIVEN, "memo", "lease", "latch"}, f"{command} {key}"
     assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)
 
