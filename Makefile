@@ -137,9 +137,10 @@ pictures: venv ## record `tarry demo`, `tarry top` and the dashboard into docs/i
 	@$(BIN)/python docs/pictures.py
 
 # pyroma misses an author's address, which costs two of its ten points; the address comes with the first release.
+# The same commit gives the same bytes: the files have the commit's time.
 dist: $(STAMP)-dist ## build wheel and sdist into dist, and check them; RELEASE=1 for what goes to an index
 	@rm -rf dist
-	@$(BIN)/python -m build --no-isolation
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m build --no-isolation
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
 	@$(BIN)/pyroma --min 8 .

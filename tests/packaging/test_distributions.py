@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -52,6 +53,16 @@ def wheel(dist: Path) -> zipfile.ZipFile:
 @pytest.fixture(scope="module")
 def metadata(wheel: zipfile.ZipFile) -> Message:
     return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
+
+
+def test_another_build_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    """In another folder, at another time, from files with other rights."""
+    [first] = (dist / "from").iterdir()
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(first, copy, copy_function=shutil.copyfile)  # with times and rights of its own
+    [wheel] = dist.glob("*.whl")
+    run(sys.executable, "-m", "hatchling", "build", "--directory", tmp_path, "--target", "wheel", at=copy)
+    assert next(tmp_path.glob("*.whl")).read_bytes() == wheel.read_bytes()
 
 
 @pytest.mark.long
