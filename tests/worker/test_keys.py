@@ -32,7 +32,7 @@ def test_a_handler_limits_each_key_before_its_first_job(imaginary: TestClient, c
     calls.add_many(range(5), key="b")
     running, most = Counter[str | None](), Counter[str | None]()
 
-    @worker.on("calls", key_concurrency=1, fair=True, key_rate=None)
+    @worker.on("calls", key_concurrency=1, fair=True, key_rate=None, retry_holds_key=True)
     async def call(job: tarry.AsyncJob[int]) -> None:
         running[job.key] += 1
         most[job.key] = max(most[job.key], running[job.key])
@@ -44,7 +44,7 @@ def test_a_handler_limits_each_key_before_its_first_job(imaginary: TestClient, c
     asyncio.run(worker.run_until_idle())
     assert most == {"a": 1, "b": 1, "all": 2}
     found = calls.configure()
-    assert (found.key_concurrency, found.key_rate, found.fair) == (1, None, True)
+    assert (found.key_concurrency, found.key_rate, found.fair, found.retry_holds_key) == (1, None, True, True)
 
 
 def test_a_worker_that_starts_again_takes_no_limits_that_it_does_not_name(imaginary: TestClient, clock: Clock) -> None:

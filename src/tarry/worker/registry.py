@@ -299,6 +299,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         key_concurrency: int | UnsetType | None = UNSET,
         key_rate: RateLike | UnsetType | None = UNSET,
         fair: bool | UnsetType | None = UNSET,
+        retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Callable[[F], F]:
         """The decorated function handles the jobs of a topic. Its annotation decides whether it gets the job or its body.
@@ -322,7 +323,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                  it dies as ``too late``. A job's own ``max_lateness`` wins
         ``keep_finished``  how long finished jobs are kept, with what the function returned as their result; 0: not at all; by default as the topic says
 
-        ``key_concurrency``, ``key_rate``, ``fair``  settings of the topic, for each ``key`` of its jobs: the worker gives them to ``configure`` when it
+        ``key_concurrency``, ``key_rate``, ``fair``, ``retry_holds_key``  settings of the topic, for each ``key`` of its jobs: the worker gives them to ``configure`` when it
                  starts, before its first job, and they apply to all workers
 
         Raises ``BadInput``.
@@ -336,7 +337,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        key_limits = _key_limits(key_concurrency, key_rate, fair)
+        key_limits = _key_limits(key_concurrency, key_rate, fair, retry_holds_key)
         batching: Batching | None = None
         if batch is not None or linger is not None:
             from tarry.worker.batches import Batching
@@ -418,6 +419,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         key_concurrency: int | UnsetType | None = UNSET,
         key_rate: RateLike | UnsetType | None = UNSET,
         fair: bool | UnsetType | None = UNSET,
+        retry_holds_key: bool | UnsetType | None = UNSET,
     ) -> TaskDecorator: ...
     @hide_others
     def task(
@@ -438,6 +440,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         key_concurrency: int | UnsetType | None = UNSET,
         key_rate: RateLike | UnsetType | None = UNSET,
         fair: bool | UnsetType | None = UNSET,
+        retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Any:
         """The decorated function becomes a task: ``remind.add(7)`` adds a job whose handler calls ``remind(7)``.
@@ -466,7 +469,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         topic_name = topic or home
         slots = None if concurrency is None else check_slots(concurrency)
         options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, run=run, keep_finished=keep_finished)
-        key_limits = _key_limits(key_concurrency, key_rate, fair)
+        key_limits = _key_limits(key_concurrency, key_rate, fair, retry_holds_key)
 
         def register(function: Callable[..., Any]) -> Task[..., Any, Any]:
             awaited = is_async(function)
@@ -576,14 +579,19 @@ def _two_handlers(one: str, other: str) -> str:
 
 
 def _key_limits(
-    key_concurrency: int | UnsetType | None, key_rate: RateLike | UnsetType | None, fair: bool | UnsetType | None
+    key_concurrency: int | UnsetType | None,
+    key_rate: RateLike | UnsetType | None,
+    fair: bool | UnsetType | None,
+    retry_holds_key: bool | UnsetType | None,
 ) -> dict[str, Any]:
     """Those that are given. Raises ``BadInput``."""
-    if key_concurrency is key_rate is fair is UNSET:
+    if key_concurrency is key_rate is fair is retry_holds_key is UNSET:
         return {}
     from tarry.verbs.jobs.settings import SettingsChange  # few workers need it
 
-    change = SettingsChange(key_concurrency=key_concurrency, key_rate=key_rate, fair=fair)
+    change = SettingsChange(
+        key_concurrency=key_concurrency, key_rate=key_rate, fair=fair, retry_holds_key=retry_holds_key
+    )
     change.encode(1)
     return change.changes()
 
