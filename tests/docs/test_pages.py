@@ -14,7 +14,7 @@ RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
 WORDS_OF_README = 1_100
 WORDS_OF_CHANGES = 900
-FILES = {"js", "ini", "dockerfile"}
+FILES = {"js", "ts", "go", "ini", "dockerfile"}
 """What is only shown as a file, which a command on the page uses."""
 ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
