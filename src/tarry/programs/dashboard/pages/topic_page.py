@@ -93,10 +93,9 @@ async def view(visit: PageRequest) -> dict[str, Any]:
         topic.histogram(start=0, span=3600, buckets=MINUTES),
         visit.dashboard.shared_part(ComingOfTopics).of(visit.client, topic),
         perform(visit.client, server_verbs(topic).partitions()),
-        visit.dashboard.shared_part(BusiestKeys).of(topic),
     )
-    (stats, settings, workers, hour, coming, parts, keys), server = await asyncio.gather(
-        view_known(topic, views), health(visit)
+    (stats, settings, workers, hour, coming, parts), server, keys = await asyncio.gather(
+        view_known(topic, views), health(visit), visit.dashboard.shared_part(BusiestKeys).of(topic)
     )
     dead = await visit.dashboard.shared_part(DeadScans).of(topic, stats.dead)
     history = visit.dashboard.sampler.of(topic.name)
