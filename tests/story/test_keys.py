@@ -160,6 +160,11 @@ async def test_a_key_that_is_paused_or_has_spent_its_rate_says_until_when(
     paused = await topic.stats(key="a")
     assert paused.limited is not None
     assert (paused.limited.reason, paused.limited.until, paused.next_run) == ("pause", *[paused.paused_until] * 2)
+    await topic.pause(key="later")
+    await topic.add("later", key="later", delay=60)
+    until = (await topic.stats(key="later")).paused_until
+    assert until is not None
+    assert until.year == 9999  # until it is resumed
     assert (await topic.stats(key="b")).limited is None
 
 

@@ -211,7 +211,7 @@ def _pause_text(until: datetime | None, now: datetime) -> str:
 
 def is_paused(key: KeyStats) -> bool:
     """Whether nothing of a key is handed out until a moment, or until it is resumed."""
-    return key.paused_until is not None or (key.limited is not None and key.limited.reason == "pause")
+    return key.paused_until is not None
 
 
 def key_text(key: KeyStats) -> str:
@@ -220,7 +220,7 @@ def key_text(key: KeyStats) -> str:
     until = key.limited.until if key.limited is not None else None
     next_in = f"; the next can be handed out in {_span(until - key.now)}" if until is not None else ""
     if is_paused(key):
-        return f"paused {_pause_text(key.paused_until or until, key.now)}"
+        return f"paused {_pause_text(key.paused_until, key.now)}"
     if why == "concurrency":
         return f"{key.reserved:,} of {key.concurrency or key.reserved:,} are running"
     if why == "rate":

@@ -11,7 +11,7 @@ from tarry.core.requests import Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values import rates
-from tarry.values.durations import LAST_MOMENT_US, SECOND, as_datetime
+from tarry.values.durations import as_datetime
 from tarry.values.keys import KEY_PARTS, RETRYING_PARTS, TOPIC_PARTS, TopicKeys
 from tarry.verbs.jobs.job_values import StateFilter, ranges_of
 from tarry.verbs.jobs.options import key_of
@@ -49,9 +49,9 @@ def key_stats(context: TopicContext[T], keys: Sequence[str]) -> ScriptCall[list[
                 ready=ready,
                 reserved=reserved,
                 held_back=held_back,
-                limited=None if why is None else LimitStatus(cast("LimitReason", why.decode()), _end_of(until)),
-                next_run=None if next_run is None else as_datetime(next_run),
-                paused_until=_end_of(paused),
+                limited=None if why is None else LimitStatus(cast("LimitReason", why.decode()), _moment(until)),
+                next_run=_moment(next_run),
+                paused_until=_moment(paused),
                 concurrency=places or None,
                 rate=rates.as_rate(count, span) if count else None,
             )
@@ -62,9 +62,8 @@ def key_stats(context: TopicContext[T], keys: Sequence[str]) -> ScriptCall[list[
     return ScriptCall(KEY_STATS, KEY_STATS.keys_for(context.keys), (), decode, items=items, reply_header=4)
 
 
-def _end_of(us: int | None) -> datetime | None:
-    """The end of a wait; ``None``: none is known, or it has none."""
-    return None if us is None or us >= LAST_MOMENT_US - SECOND else as_datetime(us)
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else as_datetime(us)
 
 
 def raw_key(key: str) -> bytes:

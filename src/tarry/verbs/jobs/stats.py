@@ -180,7 +180,7 @@ class KeyStats:
     next_run: datetime | None
     """When the next job can be handed out; ``None`` if none waits, or if a reserved one of the key must end first."""
     paused_until: datetime | None
-    """The end of the key's pause."""
+    """When the key's pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
     concurrency: int | None
     """The topic's ``key_concurrency``."""
     rate: Rate | None
