@@ -417,7 +417,8 @@ class TopicVerbs(Partitions[T]):
     def purge(self, state: StateFilter | None, key: str | None = None) -> Operation[int]:
         if key is None:
             return self._on_each(lambda part: job_verbs.settings.purge(part.keys, state), sum)
-        job_verbs.by_key.raw_key(key), job_verbs.by_key.place_of(state)
+        job_verbs.by_key.raw_key(key)
+        job_verbs.by_key.place_of(state)
         return self._on_each_or_key(key, lambda part: job_verbs.by_key.purge_key(part.keys, state, key), sum)
 
     def check(self) -> Operation[CheckReport]:
