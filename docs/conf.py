@@ -24,7 +24,7 @@ import llms  # noqa: E402
 import site_pages  # noqa: E402
 import tree  # noqa: E402
 
-MAINTAINERS = ["docs/maintainers/architecture", "docs/maintainers/release"]
+MAINTAINERS = ["docs/maintainers/architecture", "docs/maintainers/release", "docs/maintainers/maintainers"]
 MENU: dict[str, str | list[str]] = {
     "Learn": ["docs/tutorial/first-job", "docs/tutorial/first-worker"],
     "How-to": "docs/how-to",
