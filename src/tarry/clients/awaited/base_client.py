@@ -120,8 +120,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         ttr: Duration | None = None,
         **words: Never,
     ) -> list[AsyncJob[Any]]:
-        """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies) of one topic: the first, in the order given, that
-        has a job ready. The list is empty if none is due within ``wait``."""
+        """Returns up to ``limit`` jobs (at most 1000, 250 of a topic with keys, and 4 MB of bodies) of one topic: the first, in
+        the order given, that has a job ready. The list is empty if none is due within ``wait``."""
         if words or limit is MISSING:
             refuse_others(AsyncBaseClient.pop_many, self, OF_POP_MANY, words=words)
         return await pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)

@@ -202,7 +202,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def pop_many(
         self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[Job[T]]:
-        """Returns up to ``limit`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        """Returns up to ``limit`` jobs (at most 1000, 250 of a topic with keys, and 4 MB of bodies), as soon as there is one."""
         if others or words or limit is MISSING:
             refuse_others(Topic.pop_many, self, OF_POP_MANY, others, words)
         return pop_first(self.engine, [self], limit, wait, ttr)

@@ -9,7 +9,7 @@ end
 local queue = redis.call('ZRANGE', turns, '-inf', text(math.max(now, ring)), 'BYSCORE', 'LIMIT', 0, reads + 1, 'WITHSCORES')
 for i = 1, #queue / 2 do queue[i] = {key = queue[2 * i - 1], turn = queue[2 * i] + 0} end
 for i = #queue, #queue / 2 + 1, -1 do queue[i] = nil end
-while n < reads do
+while n < reads and wrongs + #wrong < handed + n + MOST_WRONG do
   local stream, own_at = queue[first], tonumber(own[2 * next_own] or nil)
   if own_at and own_at > newest then own_at = nil end
   if not stream and not own_at then break end

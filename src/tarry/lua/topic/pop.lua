@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, attempts, prior
 local clock, min_jobs, ttr, holder, waiter = unpack(ARGV)
 -- each: max_jobs = unpack(ARGV, i, i)
 --
--- Hands out up to `max_jobs` due jobs to each caller, in order, at most 4 MB in all, each reserved for its TTR under one receipt.
+-- Hands out up to `max_jobs` due jobs to each caller, in order, at most 4 MB in all, and 250 jobs of a topic with keys,
+-- each reserved for its TTR under one receipt.
 -- First puts back jobs whose reservation is over, and deletes a few dead jobs that are too old.
 -- `waiter`, if given, waits when fewer than `min_jobs` jobs came: then it takes a seat of the watch.
 -- Of the due jobs those of the highest priority come first, then those that have been due for longest.

@@ -1,0 +1,114 @@
+"""What one call does for jobs with a key is bounded: how many are handed out, and how many keys are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tarry import NewJob
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import pop
+
+MOST, MOST_WRONG = 250, 16
+MANY, SOME, FEW, FLOOD = 10_000, 2_000, 100, 20_000
+
+
+def part(topic: Any, name: str) -> str:
+    return str(topic.verbs.keys.due.decode().removesuffix("due")) + name
+
+
+def keys_looked_at(server: Any, topic: Any, act: Callable[[], Any]) -> tuple[Any, set[str]]:
+    """What ``act`` returns, and the keys of which the server's scripts read jobs meanwhile."""
+    by_key, seen = part(topic, "by_key"), set[str]()
+    with server.monitor() as monitor:
+        result = act()
+        server.exists("over")
+        for line in iter(lambda: monitor.next_command()["command"], "EXISTS over"):
+            command, _, rest = line.partition(f" {by_key} ")
+            if command in ("ZRANGE", "ZLEXCOUNT"):
+                seen.add(rest[1:].partition("\\x00")[0])
+    return result, seen
+
+
+def pop_some(client: TestClient, topic: Any, n: int) -> pop.PopReply:
+    return client.engine.run(pop.pop_step(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
+
+
+def test_a_pop_hands_out_fewer_jobs_of_a_topic_with_keys(client: TestClient, topic: Any) -> None:
+    """Promise: Bounded scripts."""
+    topic.add_many([NewJob(n, key=f"k{n % 100}" if n % 2 else None) for n in range(2 * MOST + 1)])
+    assert [len(topic.pop_many(1000)) for _ in range(3)] == [MOST, MOST, 1]
+    assert topic.check().ok
+
+
+@pytest.mark.parametrize("limits", [{"fair": True}, {"key_concurrency": 2, "fair": True}, {"key_concurrency": 1}])
+@pytest.mark.parametrize("n", [1, 20])
+def test_a_pop_looks_at_a_key_for_each_job(
+    client: TestClient, topic: Any, server: Any, limits: dict[str, Any], n: int
+) -> None:
+    topic.configure(**limits)
+    topic.add_many([NewJob(number, key=f"k{number}") for number in range(1000)])
+    topic.pop_many(1)  # the turns of all keys are found before
+    for _ in range(5):
+        jobs, seen = keys_looked_at(server, topic, lambda: topic.pop_many(n))
+        assert len(jobs) == n
+        assert seen == {job.key for job in jobs}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("why", ["no job", "paused", "rate", "full"])
+@pytest.mark.parametrize("n", [1, 100])
+def test_wrong_turns_do_not_make_a_pop_longer(
+    client: TestClient, topic: Any, server: Any, clock: Clock, why: str, n: int
+) -> None:
+    """Ten thousand keys whose turn has come, as no script leaves them, and none of whose jobs may go."""
+    topic.configure(fair=True, key_concurrency=1, **({"key_rate": "1/h"} if why == "rate" else {}))
+    topic.pause(1, key="another")
+    names = [f"k{number:05}" for number in range(FEW if n == 1 else MANY if why == "no job" else SOME)]
+    if why != "no job":
+        for at in range(0, len(names), 1000):
+            topic.add_many([NewJob(1, key=name) for name in names[at : at + 1000]])
+    if why == "full":
+        server.zadd(part(topic, "by_key"), {f"{name}\0!other".encode(): 0 for name in names})
+    if why in ("paused", "rate"):
+        server.zadd(
+            part(topic, "paces"), {("p" if why == "paused" else "r") + name: clock.us + 10**9 for name in names}
+        )
+    topic.add("good", key="good")
+    server.zadd(part(topic, "turns"), dict.fromkeys(names, 1))
+    server.hset(part(topic, "meta"), "keyed_next", "1")
+    pops, jobs = 0, []
+    while not jobs:
+        taken, seen = keys_looked_at(server, topic, lambda: pop_some(client, topic, n))
+        pops, jobs = pops + 1, taken.jobs
+        assert len(seen) <= 2 * len(jobs) + MOST_WRONG
+        assert jobs or taken.ask_again
+    assert (len(jobs), jobs[0][1].endswith(b'"good"')) == (1, True)
+    assert pops <= len(names) / MOST_WRONG + 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 5])
+def test_a_flood_of_one_key_delays_no_other_key(client: TestClient, topic: Any, server: Any, concurrency: int) -> None:
+    """A new job of another key is handed out within the next ``concurrency`` + 2, and no pop looks further."""
+    topic.configure(fair=True, key_concurrency=concurrency)
+    for at in range(0, FLOOD, 1000):
+        topic.add_many([NewJob(at, key="flood")] * 1000)
+    held = [topic.pop() for _ in range(concurrency)]
+    assert topic.pop() is None
+    for number in range(20):
+        topic.add("new", key=f"new-{number}")
+        for given in range(concurrency + 3):
+            assert given < concurrency + 2
+            topic.finish(held.pop(0))
+            job, seen = keys_looked_at(server, topic, topic.pop)
+            assert job is not None
+            assert len(seen) <= 2 + MOST_WRONG
+            held.append(job)
+            if job.key != "flood":
+                topic.finish(held.pop())
+                held += [topic.pop()]
+                break
+    assert topic.check().ok
