@@ -12,6 +12,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.internal import server_verbs
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedule_info import Timing
+from tarry.verbs.schedules.schedule_migration import depart
 
 REFUSED = "has [23] partitions, and a topic with keys has one"
 
@@ -61,6 +62,23 @@ def test_jobs_with_keys_move_with_their_limits_and_not_into_partitions(client: T
     assert other.configure().key_concurrency == 1
     assert topic.check().ok
     assert other.check().ok
+
+
+def test_schedules_with_a_key_do_not_move_into_partitions(client: TestClient) -> None:
+    """Neither one that is here, nor one that an interrupted move took out; and nothing is changed."""
+    client.schedules.put("t", "daily", "tea", every="1d")
+    client.schedules.put("t", "hourly", "tea", every="1h", key="k")
+    topic, parts = client.topic("t"), client.topic("many", partitions=2)
+    topic.configure(ttr=7)
+    for _ in "here", "on its way":
+        for dry_run in (True, False):
+            with pytest.raises(BadInput, match="schedule hourly: the target " + REFUSED):
+                client.migrate(topic, parts, dry_run=dry_run, redirect=True)
+        assert not client.schedules.list("many")
+        assert parts.configure().ttr != topic.configure().ttr
+        client.engine.run(depart(topic.verbs.context.keys, b"0", b"nonce@elsewhere other"))
+        assert not client.schedules.list("t")
+    assert client.migrate(topic, client.topic("one"), redirect=True).schedules == 2
 
 
 def test_a_client_learns_that_a_topic_has_keys(valkey_url: str, client: TestClient, clock: Clock) -> None:

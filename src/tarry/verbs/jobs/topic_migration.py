@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from tarry.core.requests import Command, Reply, Request, ScriptCall
+from tarry.core.requests import Command, Flow, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, KEY_PARTS, TopicKeys, part_key, partition_of_name
 from tarry.verbs.jobs import settings, views
 from tarry.verbs.jobs.partitions import PartitionVerbs, group_by_partition
+from tarry.verbs.jobs.records import has_key
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.jobs.topic_context import TopicContext
 from tarry.verbs.schedules import schedule_migration
@@ -38,6 +39,7 @@ ARRIVE = Script(
     item=("id", "place", "value", "run", "failed"),
     keys=(*ARRIVING_PARTS, *KEY_PARTS),
 )
+T = TypeVar("T")
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None, bytes | None]
 """id, place, record, run, failed attempts."""
@@ -224,6 +226,9 @@ def _copy_settings(
         keys_used: Command[bool] = Command((b"HEXISTS", source[0].keys.meta, b"keys"), bool)
         if (yield HERE, keys_used):
             settings.refuse_keys("key", len(target))
+        for partition in source:
+            if (id := (yield from _here(schedule_migration.first_of_which(partition.keys, has_key)))) is not None:
+                settings.refuse_keys(f"schedule {id}", len(target))
     ours: list[bytes | None] = yield HERE, settings.read_settings(source[0].keys, source[0].share)
     theirs: list[bytes | None] = yield THERE, settings.read_settings(target[0].keys, target[0].share)
     rules = settings.missing_settings(theirs, ours, len(target))
@@ -232,6 +237,18 @@ def _copy_settings(
     ):  # the first partition last: it marks the change as complete
         yield THERE, settings.apply_settings(partition.keys, rules, partition.share)
     return tuple(name.decode() for name in rules)
+
+
+def _here(flow: Flow[T]) -> Generator[tuple[int, Request], Any, T]:
+    """Runs a flow on the source's server."""
+    answer: Any = None
+    while True:
+        try:
+            request = flow.send(answer)
+        except StopIteration as end:
+            done: T = end.value
+            return done
+        answer = yield HERE, request
 
 
 def _move_schedules(

@@ -9,11 +9,13 @@ continues with those in ``moving``. A repeated departure gets the same answers, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.core.scripts import Script
 from tarry.values.keys import MOVING_PARTS, TopicKeys, part_key
+from tarry.verbs.schedules import records
+from tarry.verbs.schedules.definitions import LIST
 
 DEPART = Script("migration/schedule_depart", args=("cursor", "limit", "nonce"), keys=MOVING_PARTS)
 ARRIVE = Script("migration/schedule_arrive", item=("id", "kept"), keys=MOVING_PARTS)
@@ -53,6 +55,21 @@ def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
     return Command(
         (b"HGETALL", part_key(keys, "moving")), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]]
     )
+
+
+def first_of_which(keys: TopicKeys, holds: Callable[[bytes], bool]) -> Flow[str | None]:
+    """The id of a schedule, here or in ``moving``, for whose value that holds, if there is one."""
+    kept = iter((yield from ask(Command((b"HGETALL", part_key(keys, "moving")), list))))
+    rows = [(id, value.split(b"\n", 3)[3]) for id, value in zip(kept, kept, strict=True)]
+    cursor = b""
+    while True:
+        for id, stored, *_ in rows:
+            record = records.unpack_damaged(id, stored)
+            if record.value and holds(record.value):
+                return record.id
+        if cursor == b"0":
+            return None
+        _, _, cursor, *rows = yield from ask(ScriptCall(LIST, LIST.keys_for(keys), (cursor or b"0", _STEP), list))
 
 
 def count_moving(keys: TopicKeys) -> list[Command[int]]:
