@@ -10,6 +10,7 @@ from tarry import BadInput, NewJob
 from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.clients.testing import Clock, TestClient
 from tarry.internal import server_verbs
+from tarry.verbs.jobs import topic_migration
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedule_info import Timing
 from tarry.verbs.schedules.schedule_migration import depart
@@ -62,6 +63,25 @@ def test_jobs_with_keys_move_with_their_limits_and_not_into_partitions(client: T
     assert other.configure().key_concurrency == 1
     assert topic.check().ok
     assert other.check().ok
+
+
+def test_a_retry_that_moves_frees_its_key_here_and_does_not_hold_it_there(client: TestClient, clock: Clock) -> None:
+    topic, other = client.topic("t"), client.topic("other")
+    topic.configure(retry_holds_key=True)
+    topic.add("first", key="k")
+    [job] = topic.pop_many(5)
+    topic.release(job, delay=60)
+    topic.add("second", key="k")
+    assert topic.pop() is None, "it holds its key"
+    client.engine.run(topic_migration.depart(topic.verbs.context.keys, b"nonce@elsewhere other"))
+    topic.add("third", key="k")
+    assert [job.body for job in topic.pop_many(5)] == ["third"]
+    assert client.migrate(topic, other, redirect=True).moved == 2
+    [second] = other.pop_many(5)
+    other.finish(second)
+    clock.advance(60)
+    assert (second.body, [(job.body, job.attempt) for job in other.pop_many(5)]) == ("second", [("first", 2)])
+    assert (topic.check().ok, other.check().ok) == (True, True)
 
 
 def test_schedules_with_a_key_do_not_move_into_partitions(client: TestClient) -> None:

@@ -265,6 +265,40 @@ async def test_every_way_out_of_a_retry_frees_its_key(adapter: Adapter, topic: A
     assert (await topic.stats(key="a")).delayed == (1 if way in ("replace", "reschedule") else 0)
 
 
+async def test_a_retry_that_is_buried_frees_its_key_and_does_not_hold_it_when_kicked(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(retry_holds_key=True)
+    await add(topic, clock, "a1 a2 a3")
+    await topic.release(await topic.pop(), delay=60)
+    clock.advance(60)
+    await topic.bury(await topic.pop())
+    assert await topic.kick("a1")
+    await topic.reschedule("a1", delay=30)
+    assert await ids_of(topic) == ["a2", "a3"], "neither dead nor kicked it holds its key"
+    clock.advance(30)
+    assert await ids_of(topic) == ["a1"]
+
+
+async def test_a_retry_that_dies_frees_its_key_and_waits_in_line_when_kicked(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(retry_holds_key=True, key_concurrency=1, max_attempts=2)
+    await add(topic, clock, "a1 a2 a3")
+    await topic.release(await topic.pop(), delay=60)
+    clock.advance(60)
+    assert await ids_of(topic) == ["a1"]
+    clock.advance(61)
+    assert await ids_of(topic) == ["a2"], "its last attempt timed out, and the place is free"
+    assert (await topic.stats()).dead == 1
+    assert await topic.kick("a1")
+    assert (await topic.stats(key="a")).held_back == 2
+    await topic.delete("a2")
+    assert await ids_of(topic) == ["a3"], "it was due before the one that was kicked"
+    await topic.delete("a3")
+    assert await ids_of(topic) == ["a1"]
+
+
 async def test_a_retry_that_is_updated_or_paused_goes_on_holding_its_key(
     adapter: Adapter, topic: Any, clock: Clock
 ) -> None:
