@@ -65,6 +65,21 @@ def test_jobs_with_keys_move_with_their_limits_and_not_into_partitions(client: T
     assert other.check().ok
 
 
+def test_keys_that_are_due_before_the_ring_ends_stop_neither_a_pop_nor_the_others(
+    client: TestClient, clock: Clock
+) -> None:
+    """The ring is some µs ahead of the clock: a pop passes over what is due in these, and does not ask again for ever."""
+    topic = client.topic("t")
+    topic.configure(fair=True, key_concurrency=1)
+    topic.add_many([NewJob("later", key=f"later {n}", delay=0.0001) for n in range(5)])
+    topic.add_many([NewJob("now", key=f"now {n}") for n in range(300)])
+    assert len(topic.pop_many(250)) == 250
+    assert [job.body for job in iter(topic.pop, None)] == ["now"] * 50
+    assert topic.pop_many(100) == []
+    clock.advance("1ms")
+    assert [job.body for job in topic.pop_many(100)] == ["later"] * 5
+
+
 def test_a_retry_that_moves_frees_its_key_here_and_does_not_hold_it_there(client: TestClient, clock: Clock) -> None:
     topic, other = client.topic("t"), client.topic("other")
     topic.configure(retry_holds_key=True)

@@ -1,5 +1,5 @@
 -- Writes what is reserved by turns, and the turns. Those of keys that had no job, or whose job was not handed out, are found again.
-local places, spent, given, gone, soonest = {}, {}, {}, {}, math.huge
+local places, spent, given, gone, soonest = {}, {}, {}, {}, ahead
 for i = 1, picked do
   local key = owners[i] and owners[i].key
   if key and is_given[i] then

@@ -6,10 +6,10 @@ if #sets == 1 then
 else
 -- include own_by_priority
 end
-local queue = redis.call('ZRANGE', turns, '-inf', text(math.max(now, ring)), 'BYSCORE', 'LIMIT', 0, reads + 1, 'WITHSCORES')
+local queue = redis.call('ZRANGE', turns, '-inf', text(math.max(now, ring)), 'BYSCORE', 'LIMIT', passed, reads + 1, 'WITHSCORES')
 for i = 1, #queue / 2 do queue[i] = {key = queue[2 * i - 1], turn = queue[2 * i] + 0} end
 for i = #queue, #queue / 2 + 1, -1 do queue[i] = nil end
-while n < reads and wrongs + #wrong < handed + n + MOST_WRONG do
+while n < reads and wrongs + #wrong + passed < handed + n + MOST_IN_VAIN do
   local stream, own_at = queue[first], tonumber(own[2 * next_own] or nil)
   if own_at and own_at > newest then own_at = nil end
   if not stream and not own_at then break end
@@ -37,7 +37,9 @@ while n < reads and wrongs + #wrong < handed + n + MOST_WRONG do
       local ends = redis.call('ZMSCORE', paces, 'r' .. key, 'p' .. key)
       pace = math.max(of_rate > 0 and tonumber(ends[1] or 0) or 0, tonumber(ends[2] or 0))
     end
-    if not entry or stream.places <= 0 or pace > now then
+    if stream.turn > now and stream.places > 0 and not (entry and pace <= now) then
+      passed, ahead = passed + 1, math.min(ahead, stream.turn)  -- it is due before the ring ends, and stays
+    elseif not entry or stream.places <= 0 or pace > now then
       wrong[#wrong + 1] = key
     elseif stream.at <= newest then  -- else it is behind a schedule that has not fired yet
       n = n + 1
