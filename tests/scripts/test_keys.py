@@ -80,6 +80,19 @@ def test_keys_that_are_due_before_the_ring_ends_stop_neither_a_pop_nor_the_other
     assert [job.body for job in topic.pop_many(100)] == ["later"] * 5
 
 
+def test_a_limit_that_was_lowered_counts_before_the_turns_of_all_keys_are_found_again(client: TestClient) -> None:
+    topic = client.topic("t")
+    topic.configure(key_concurrency=2)
+    topic.add_many([NewJob(n, key=f"{n % 250:03}") for n in range(500)])
+    jobs = topic.pop_many(250)
+    assert [job.key for job in jobs] == [f"{n:03}" for n in range(250)]
+    topic.configure(key_concurrency=1)
+    assert topic.pop_many(500) == []
+    assert topic.stats().held_back == 250
+    topic.finish_many(jobs)
+    assert len(topic.pop_many(500)) == 250
+
+
 def test_a_retry_that_moves_frees_its_key_here_and_does_not_hold_it_there(client: TestClient, clock: Clock) -> None:
     topic, other = client.topic("t"), client.topic("other")
     topic.configure(retry_holds_key=True)
