@@ -7,6 +7,7 @@ import logging
 import socket
 import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ import pytest
 import tarry
 from faults.proxy import Proxy
 from loops import LOOPS, run
+from tarry.clients import replies
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.core.patience import Patience
 from until import until
 
 PING = (b"PING",)
@@ -52,6 +55,65 @@ def test_a_question_to_all_servers_is_tried_again_and_says_so(
         assert asyncio.run(awaited() if kind == "awaited" else in_thread()) == [[b"PONG"]]
     finally:
         proxy.close()
+
+
+@pytest.mark.parametrize("kind", ["blocking", "awaited"])
+def test_a_server_that_answers_again_is_logged_by_a_call_that_waited(
+    own_server: Callable[..., ServerProcess],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """If it waited for a second; here for any time."""
+    monkeypatch.setattr("tarry.clients.replies.AWAY_S", 0.0)
+    caplog.set_level(logging.INFO, "tarry")
+    proxy = Proxy(None, own_server(port=True).address)
+    proxy.refusing = True
+    url = f"redis://{proxy.address}"
+
+    def told(words: str) -> list[str]:
+        return [record.getMessage() for record in caplog.records if words in record.getMessage()]
+
+    async def story() -> None:
+        async with tarry.AsyncClient(url, patience="10m") as client:
+            with tarry.Client(url, patience="10m") as blocking:
+                topic = blocking.topic("orders")
+                awaited = client.topic("orders").stats() if kind == "awaited" else asyncio.to_thread(topic.stats)
+                call = asyncio.ensure_future(awaited)
+                await asyncio.to_thread(until, lambda: told("Trying again for 600 s"), "it is logged")
+                proxy.refusing = False
+                await call
+                await client.topic("orders").stats()
+
+    try:
+        asyncio.run(story())
+    finally:
+        proxy.close()
+    [line] = told("answers again")
+    assert line.startswith(f"The server at {url} answers again; a call waited ")
+
+
+def test_of_all_calls_that_wait_at_the_same_time_one_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(replies, "time", SimpleNamespace(monotonic=lambda: now))
+    calls = [Patience().start(lambda: now) for _ in range(3)]
+    now = 0.9
+    replies.log_return(calls[0], "redis://one")
+    assert caplog.messages == [], "that was short"
+    now = 3.0
+    for call in calls:
+        replies.log_return(call, "redis://one")
+    replies.log_return(calls[0], "redis://two")
+    now = 3.5
+    again = Patience().start(lambda: now)
+    now = 9.0
+    replies.log_return(again, "redis://one")
+    assert caplog.messages == [
+        f"The server at redis://{name} answers again; a call waited {waited} s for it."
+        for name, waited in (("one", 3.0), ("two", 3.0), ("one", 5.5))
+    ]
 
 
 @LOOPS

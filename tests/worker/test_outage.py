@@ -12,9 +12,12 @@ import pytest
 import servers
 import tarry
 from faults.proxy import Proxy
+from tarry.clients.replies import RETURNED
+from tarry.clients.replies import logger as retry_logger
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import TarryError, Unavailable
-from tarry.worker import task_schedules
+from tarry.verbs.workers import forget_worker
+from tarry.worker import heartbeat, task_schedules
 from tarry.worker.outage import Outage, ServerHealth
 from tarry.worker.task_schedules import ScheduleDeclarer
 from until import LONGEST_S
@@ -103,7 +106,7 @@ def test_a_worker_waits_for_its_server_and_logs_it_once(proxy: Proxy, plain: boo
                 await direct.topic("a").add(2)
                 await log_capture.until("Waiting for it.")
                 proxy.refusing = False
-                await log_capture.until("The server answers again.")
+                await log_capture.until("The server answers again, after ")
                 for topic, number in (("a", 3), ("b", 4), ("c", 5)):
                     await _another(direct, topic, number, three)
             assert [text for text in log_capture.lines if "Waiting for it." in text] == [
@@ -136,7 +139,59 @@ def test_an_outage_ends_with_the_next_answer_to_anyone(caplog: pytest.LogCapture
     failed.idle()
     other.succeeded()
     assert not outage.ongoing
-    assert "✓ The server answers again." in caplog.messages
+    assert [text.startswith("✓ The server answers again, after ") for text in caplog.messages] == [False, True]
+
+
+def test_the_end_of_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """By the worker, or by the client whose call waited, if that was all."""
+    outage = Outage()
+    health = ServerHealth(outage)
+    with outage.logs_retries_of("redis://one"):
+        retry_logger.warning(RETURNED, "redis://one", 1.5)
+        assert len(caplog.messages) == 1
+        health.failed(Unavailable("No answer."))
+        retry_logger.warning(RETURNED, "redis://one", 1.5)
+        health.succeeded()
+        retry_logger.warning(RETURNED, "redis://one", 3600.0)
+    told = [text for text in caplog.messages if "answers again" in text]
+    assert [text.partition(" answers")[0] for text in told] == ["The server at redis://one", "✓ The server"]
+
+
+def test_a_worker_that_the_server_has_forgotten_is_known_again_after_an_outage(
+    proxy: Proxy, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `tarry doctor` says that nobody takes the jobs, until the next report; here that is far away."""
+    monkeypatch.setattr(heartbeat, "SECOND_REPORT_S", 3600.0)
+    monkeypatch.setattr(heartbeat, "REPORT_EVERY_S", 3600.0)
+
+    async def story() -> None:
+        worker = tarry.Worker("shop", client=tarry.AsyncClient(proxy.url(), patience="100ms", namespace=namespace))
+        log_capture = LogCapture()
+        logging.getLogger("tarry.worker").addHandler(log_capture)
+
+        @worker.on("orders")
+        async def handle(job: Any) -> None: ...
+
+        try:
+            async with worker, tarry.AsyncClient(f"unix://{proxy.target}", namespace=namespace) as direct:
+                await known(direct)
+                proxy.refusing = True
+                proxy.cut_all()
+                await log_capture.until("Waiting for it.")
+                [info] = await direct.workers()
+                await direct.engine.run(forget_worker(namespace, info.name.encode()))
+                assert await direct.workers() == []
+                proxy.refusing = False
+                await known(direct)
+        finally:
+            logging.getLogger("tarry.worker").removeHandler(log_capture)
+
+    async def known(direct: tarry.AsyncClient) -> None:
+        async with asyncio.timeout(LONGEST_S):
+            while not await direct.workers():  # noqa: ASYNC110  # only the server knows
+                await asyncio.sleep(0.01)
+
+    asyncio.run(story())
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """A worker reports itself to the server every ten seconds, and soon after its start: its topics and running jobs (``tarry workers``).
 
-The renewal thread (renewal.py) sends the reports over its connection, after the renewals. A report that fails is skipped. By the
-answer it learns that it is asked to be quiet, to stop, or to work again: within ten seconds, and again until it reports it. Other
-workers read from the reports which tasks this one knows, before a job of an unknown task is dead (unknown_tasks.py).
+The renewal thread (renewal.py) sends the reports over its connection, after the renewals. A report that fails is skipped, and one follows
+the end of an outage at once: meanwhile the server may have forgotten the worker. By the answer it learns that it is asked to be quiet, to
+stop, or to work again: within ten seconds, and again until it reports it. Other workers read from the reports which tasks this one knows,
+before a job of an unknown task is dead (unknown_tasks.py).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ logger = logging.getLogger("tarry.worker")
 LONGEST_HOST = 60
 SECOND_REPORT_S = 2.0
 """Pause after the first report, in which no job runs yet."""
-RETRY_S = 60.0
-"""Pause after a report that failed: a server may take long to refuse, and renewals wait meanwhile."""
+UNANSWERED_S, REFUSED_S = 10.0, 60.0
+"""Pauses after a report that failed. A server may take long to refuse, and renewals wait meanwhile."""
 
 
 class WorkerReports:
@@ -80,7 +81,7 @@ class WorkerReports:
                 self.report_soon()
                 self.on_asked(asked)
         except TarryError as fault:
-            self._next_at = now + RETRY_S
+            self._next_at = now + (UNANSWERED_S if isinstance(fault, Unavailable) else REFUSED_S)
             self._log_failure(fault)
 
     def unregister(self) -> None:

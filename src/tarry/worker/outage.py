@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
+from tarry.clients.replies import RETURNED
 from tarry.clients.replies import logger as retry_logger
 from tarry.core.patience import Patience
 from tarry.errors import TarryError, Unavailable
@@ -31,8 +35,11 @@ class Outage:
         self.ever_answered = False
         """Whether the server has ever answered any component."""
         self._logged_codes: set[str] = set()
+        self._began_at = self._over_at = -math.inf
         self._failing: set[ServerHealth] = set()
         self._lock = threading.Lock()
+        self.on_over: Callable[[], None] = lambda: None
+        """Called when an outage is over, in the thread of the component that was answered."""
 
     @property
     def ongoing(self) -> bool:
@@ -44,6 +51,8 @@ class Outage:
             if health is not None:
                 self._failing.add(health)
             is_new = fault.code not in self._logged_codes
+            if not self._logged_codes:
+                self._began_at = time.monotonic()
             self._logged_codes.add(fault.code)
         if is_new:
             logger.warning("✗ %s Waiting for it.", fault)
@@ -54,9 +63,13 @@ class Outage:
         of a worker, and each of its requests, would log its own retries."""
 
         def of_another_server(line: logging.LogRecord) -> bool:
-            shown, does, why, *_ = line.args if isinstance(line.args, tuple) else (None, "", "")
+            shown, *told = line.args if isinstance(line.args, tuple) else (None,)
             if shown != server:
                 return True
+            if line.msg == RETURNED:  # the end of an outage that was logged is logged already, or will be
+                waited: Any = told[0]
+                return not self.ongoing and time.monotonic() - self._over_at > waited
+            does, why, *_ = told
             if line.levelno >= logging.WARNING:
                 self.report(Unavailable(f"The server at {shown} {does}: {why}."))
             return False
@@ -79,7 +92,9 @@ class Outage:
             if self._failing or not self._logged_codes:
                 return
             self._logged_codes.clear()
-        logger.warning("✓ The server answers again.")
+            self._over_at = time.monotonic()
+        logger.warning("✓ The server answers again, after %.1f s.", self._over_at - self._began_at)
+        self.on_over()
 
 
 class ServerHealth:

@@ -89,6 +89,7 @@ class Renewal:
         self.on_popped: Callable[[], None] = lambda: None
         """Called in the event loop when there are new jobs, before their handlers start."""
         reports.on_asked = self._asked
+        outage.on_over = self._report_again
 
     def start(self) -> None:
         for consumer in self._consumers:
@@ -140,6 +141,11 @@ class Renewal:
     def _asked(self, mode: WorkerMode) -> None:
         self._wake.set()  # the next check reports the new mode
         self._call_in_loop(self.on_asked, mode)
+
+    def _report_again(self) -> None:
+        """The server answers again, and may have forgotten the worker meanwhile."""
+        self._reports.report_soon()
+        self._wake.set()
 
     def _has_work(self) -> bool:
         return any(consumer.running for consumer in self._consumers)

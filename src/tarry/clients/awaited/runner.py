@@ -21,7 +21,7 @@ from tarry.clients.awaited.servers import ServerPool
 from tarry.clients.batches import Portions, checked
 from tarry.clients.config import COMMANDS_ONLY, UNANSWERED
 from tarry.clients.deliveries import Delivery, Pipeline, pipelines_of
-from tarry.clients.replies import key_of, refuse_unconfirmable
+from tarry.clients.replies import key_of, log_return, refuse_unconfirmable
 from tarry.connections.address import Address
 from tarry.connections.awaited import ignore_error
 from tarry.connections.faults import ConnectionLost, Fault, WrongNode, with_tls_hint
@@ -252,6 +252,11 @@ class Runner(ServerPool):
         timer = asyncio.get_running_loop().call_later(delivery.budget.remaining, self._give_up, delivery)
         result: asyncio.Future[Any] = delivery.result
         result.add_done_callback(lambda _: timer.cancel())
+        result.add_done_callback(partial(self._note_return, delivery))
+
+    def _note_return(self, delivery: Delivery, result: asyncio.Future[Any]) -> None:
+        if delivery.budget.tries and not result.cancelled() and result.exception() is None:
+            log_return(delivery.budget, self._topology.redacted)
 
     def _give_up(self, delivery: Delivery) -> None:
         delivery.fail(delivery.error(self._topology.redacted))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.config import CLOSED, COMMANDS_ONLY, UNANSWERED, log_default_server
 from tarry.clients.deliveries import Delivery
-from tarry.clients.replies import log_retry, unavailable_error
+from tarry.clients.replies import log_retry, log_return, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import ASK_TIMEOUT_S, Address
 from tarry.connections.awaited import Server, ignore_error
@@ -231,7 +231,10 @@ class ServerPool:
         while True:
             try:
                 await self.ensure_master_known()
-                return await once(delivery.budget)
+                answer = await once(delivery.budget)
+                if delivery.budget.tries:
+                    log_return(delivery.budget, self._topology.redacted)
+                return answer
             except Fault as fault:
                 pause = delivery.next_try(fault, self._topology.redacted, self._patience.bound)
                 if pause is None:

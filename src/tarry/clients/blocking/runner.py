@@ -20,6 +20,7 @@ from tarry.clients.replies import (
     eval_command,
     judged,
     key_of,
+    log_return,
     refuse_forbidden,
     refuse_unconfirmable,
     with_key,
@@ -51,6 +52,8 @@ class Runner(ServerPool):
         while True:
             try:
                 answer: T = self._try(request, source, budget)
+                if budget.tries:
+                    log_return(budget, self._topology.redacted)
                 return answer
             except Fault as fault:
                 delivery = delivery or Delivery(request, budget)
@@ -224,7 +227,10 @@ class Runner(ServerPool):
         while True:
             try:
                 self._ensure_open(delivery.budget)
-                return once(delivery.budget)
+                answer = once(delivery.budget)
+                if delivery.budget.tries:
+                    log_return(delivery.budget, self._topology.redacted)
+                return answer
             except Fault as fault:
                 self._wait_or_raise(delivery, fault)
 
