@@ -13,7 +13,7 @@ import pytest
 import redis
 
 import tarry
-from server_groups import sentinels
+from server_groups import ask_fields, sentinels
 from servers import free_ports
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.core.requests import Command
@@ -22,6 +22,7 @@ from tarry.verbs.jobs import settings
 from tarry.verbs.jobs import topic_migration as migration
 from tarry.verbs.jobs.partitions import partition_of_id
 from tarry.verbs.schedules import schedule_migration as planning
+from until import until
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -229,6 +230,12 @@ def test_doctor_warns_of_a_master_that_writes_without_replicas(answers: Answers)
         for one in own.data:
             one.ask("ACL", "SETUSER", "blind", "on", ">secret", "~*", "&*", "+@all", "-config")
         assert "can only be read with +config|get" in notes(own.url.replace("://", "://blind:secret@"), code=0)
+        assert "no replica follows it" not in notes(code=0)
+        for one in own.data:
+            if one is not master:
+                one.kill()
+        until(lambda: ask_fields(master, "INFO", "replication")["connected_slaves"] == "0", "they are gone")
+        assert "no replica follows it" in notes(code=0)
 
 
 @pytest.mark.otherserver

@@ -99,7 +99,7 @@ class NodeReader:
             return node
         found = alone(info, (yield from _replica_settings()))
         loses_jobs = node.loses_jobs or any(note != UNREADABLE for note in found)
-        return replace(node, notes=(*node.notes, *found), loses_jobs=loses_jobs)
+        return replace(node, notes=(*node.notes, *found, *without_replica(info)), loses_jobs=loses_jobs)
 
 
 def _clock_ms() -> Asking[float | None]:
@@ -198,6 +198,13 @@ def alone(info: dict[str, str], settings: dict[str, str] | None) -> list[str]:
             f"its min-replicas-max-lag is {lag}: it accepts jobs for so many seconds without its replicas; set it to 2"
         )
     return notes
+
+
+def without_replica(info: dict[str, str]) -> list[str]:
+    """A note on a master behind Sentinels that no replica follows, for example since a fail-over."""
+    if info.get("role") == "master" and info.get("connected_slaves") == "0":
+        return ["no replica follows it, so nothing takes over if it is lost; start the one that is away, or add one"]
+    return []
 
 
 def _version(info: dict[str, str]) -> str:
