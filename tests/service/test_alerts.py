@@ -50,6 +50,7 @@ CALM = {
     'tarry_server_round_trip_seconds_bucket{le="+Inf"}': counter(4),
     "tarry_server_round_trip_seconds_count": counter(4),
     "tarry_server_memory_used_ratio": gauge(0.5),
+    "tarry_server_up": gauge(1),
     'tarry_http_request_seconds_count{route="jobs_add", status="201"}': counter(60),
 }
 """A topic whose jobs all come on time."""
@@ -104,6 +105,7 @@ CASES: dict[str, tuple[set[str], dict[str, str | None]]] = {
         {"TarryServiceErrors"},
         {'tarry_http_request_seconds_count{route="jobs_add", status="503"}': counter(60)},
     ),
+    "the server is away": ({"TarryMetricsMissing"}, {"tarry_server_up": gauge(0)}),
     "there are no metrics": ({"TarryMetricsMissing"}, dict.fromkeys(CALM)),
 }
 

@@ -23,6 +23,7 @@ from tarry.connections.background import failures
 from tarry.core.requests import Command
 from tarry.programs.service import topic_verdicts
 from tarry.programs.service.metrics import Metrics
+from tarry.programs.serving.conditions import UNKNOWN_SERVER
 from tarry.values.durations import SECOND, as_datetime
 from tarry.values.keys import topics_key
 from tarry.verbs.workers import WorkerReport, WorkerTopic, report_worker
@@ -195,6 +196,39 @@ def test_the_conditions_of_a_topic_are_exported(running_service: RunningService,
     assert value(seen, api.namespace, topic="orders", kind="late") == 2
 
 
+def test_a_service_logs_once_what_becomes_bad_and_that_it_is_over(
+    running_service: RunningService, api: Api, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the words of the dashboard and of `tarry doctor`."""
+
+    def told() -> list[str]:
+        app = running_service.app
+        caplog.clear()
+        for _ in range(2):
+            running_service.run(app.metrics.verdicts.look_now(app.clients, UNKNOWN_SERVER))
+        return [text for text in caplog.messages if f" of {api.namespace}: " in text]
+
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 50}, 201)
+    assert told() == [], "it only explains"
+    clock.advance("70s")
+    one = f"topic orders of {api.namespace}: "
+    assert told() == [f"✗ {one}No consumer takes its 1 ready job. 1 job is overdue by 20 s."]
+    api.post("/v1/topics/orders/pop", {})
+    assert told() == [f"✓ {one}nothing is wrong with it any more."]
+
+
+def test_a_service_names_ten_topics_that_become_bad_and_counts_the_others(
+    running_service: RunningService, api: Api, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(13):
+        api.post(f"/v1/topics/late-{number}/jobs", {"body": 1, "delay": 0}, 201)
+    clock.advance("70s")
+    app = running_service.app
+    running_service.run(app.metrics.verdicts.look_now(app.clients, UNKNOWN_SERVER))
+    assert sum(text.startswith("✗ topic ") for text in caplog.messages) == 10
+    assert "more topics need attention; `tarry doctor` names them." in caplog.text
+
+
 def test_readiness_names_the_conditions_of_the_server(own_server: Any) -> None:
     running = own_server(maxmemory="50mb")
     with serve(lambda name: AsyncClient(running.url, namespace=name)) as limited:
@@ -365,6 +399,23 @@ def test_a_service_without_its_server_is_alive_but_not_ready(own_server: Any) ->
         answer = httpx.get(f"{alone.url}/readyz")
         assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "unavailable", "1")
         assert httpx.get(f"{alone.url}/healthz").status_code == 200
+
+
+def test_metrics_are_answered_soon_while_the_server_is_away(own_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the service has counted itself; it does not wait for as long as a client would."""
+    monkeypatch.setattr("tarry.programs.service.metrics.SCRAPE_TIMEOUT_S", 0.2)
+    running = own_server()
+    with serve(lambda name: AsyncClient(running.url, namespace=name, patience="1h")) as alone:
+        httpx.get(f"{alone.url}/version")
+        running.stop()
+        seen = scraped(alone)
+    assert seen["tarry_server_up"].samples[0].value == 0
+    assert [one.value for one in seen["tarry_http_request_seconds"].samples if one.name.endswith("_count")] == [1]
+    assert "tarry_jobs" not in seen
+
+
+def test_a_server_that_answers_is_up(running_service: RunningService) -> None:
+    assert scraped(running_service)["tarry_server_up"].samples[0].value == 1
 
 
 def test_health_readiness_and_version_are_answered(running_service: RunningService) -> None:

@@ -41,6 +41,8 @@ logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 READINESS_TIMEOUT_S = 2.0
 """How long a readiness check waits for the servers."""
+SCRAPE_TIMEOUT_S = 5.0
+"""How long a scrape waits for the servers: half of what Prometheus waits for it."""
 LOOK_EVERY_S = 30.0
 """How often it looks at the servers by itself."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -96,6 +98,12 @@ class Metrics:
             buckets=DURATION_BUCKETS,
             registry=self.registry,
         )
+        self._up = Gauge(
+            "tarry_server_up",
+            "1 if the Redis or Valkey servers answer; 0 if not: then nothing is told of topics.",
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
         self._memory = Gauge(
             "tarry_server_memory_used_ratio",
             "Memory in use as a part of maxmemory, of the fullest of the Redis or Valkey servers; 0 without a limit.",
@@ -134,6 +142,7 @@ class Metrics:
         began = time.perf_counter()
         await asyncio.gather(*[ask_servers(client, self._reader.ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
+        self._up.set(1)
 
     async def _assess_servers(self, clients: NamespaceClients) -> ServerFacts:
         """Judges every server, logs what has changed, and measures how full the fullest is."""
@@ -146,10 +155,10 @@ class Metrics:
         return replace(facts, unfit=(*facts.unfit, *self._reader.changes.problems))
 
     async def keep_looking(self, clients: NamespaceClients) -> None:
-        """Looks at the servers every 30 s, also where nobody scrapes."""
+        """Looks at the servers and the topics every 30 s, also where nobody scrapes, and logs what has changed."""
         while True:
             with suppress(TarryError):  # the next look may succeed
-                await self._assess_servers(clients)
+                await self.verdicts.look_now(clients, await self._assess_servers(clients))
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def check_usable(self, clients: NamespaceClients) -> ServerFacts:
@@ -167,8 +176,13 @@ class Metrics:
             raise Unavailable(f"The server has not answered for {READINESS_TIMEOUT_S:g} s.") from None
 
     async def exposition(self, clients: NamespaceClients, credential: Credential | None) -> tuple[bytes, str]:
-        """The metrics as text, and their media type; of one namespace only if the token is of one."""
-        await self.round_trip(clients)
+        """The metrics as text, and their media type; of one namespace only if the token is of one. Raises ``Unavailable`` soon when the
+        server does not answer."""
+        try:
+            async with asyncio.timeout(SCRAPE_TIMEOUT_S):
+                await self.round_trip(clients)
+        except TimeoutError:
+            raise Unavailable(f"The server has not answered for {SCRAPE_TIMEOUT_S:g} s.") from None
         server = await self.skipped.or_none("state of the server", self._assess_servers(clients)) or UNKNOWN_SERVER
         seen: list[tuple[str, Stats]] = []
         conditions: dict[tuple[str, str], tuple[Condition, ...]] = {}
@@ -182,8 +196,16 @@ class Metrics:
                 for worker in found.workers:
                     overruns.update({(namespace, topic.name): topic.overrun for topic in worker.topics})
                     restarts.update({(namespace, work): count for work, count in worker.restarts.items()})
-        own = generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
-        return own + generate_latest(_TopicCollector(seen, overruns, restarts, conditions)), MEDIA
+        return self._counted() + generate_latest(_TopicCollector(seen, overruns, restarts, conditions)), MEDIA
+
+    def without_server(self) -> tuple[bytes, str]:
+        """The metrics while the server does not answer, those that this service counts itself; and their media type."""
+        self._up.set(0)
+        return self._counted(), MEDIA
+
+    def _counted(self) -> bytes:
+        """The metrics that this service counts itself, as text."""
+        return generate_latest(_all_processes() if SHARED_FOLDER in os.environ else self.registry)
 
 
 def _all_processes() -> CollectorRegistry:

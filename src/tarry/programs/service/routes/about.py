@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from tarry.errors import JobExists
+from tarry.errors import JobExists, Unavailable
 from tarry.programs.service.topic_verdicts import TopicVerdict
 from tarry.programs.serving import problems
 from tarry.programs.serving.conditions import assess_server
@@ -102,7 +102,15 @@ async def version(request: ServiceRequest) -> Version:
     "GET", "/metrics", scopes=ANY_SCOPE, returns=str, media="text/plain", while_draining=True, namespaced=False
 )
 async def metrics(request: ServiceRequest) -> PlainResponse:
-    """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
+    """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests. While the server does not answer, it has what the
+    service has counted itself, and `tarry_server_up` is 0."""
+    try:
+        return await _exposition(request)
+    except Unavailable:
+        return PlainResponse(*request.app.metrics.without_server())
+
+
+async def _exposition(request: ServiceRequest) -> PlainResponse:
     body, media = await request.app.metrics.exposition(request.app.clients, request.credential)
     settings, queues = cast("ServiceSettings", request.app.settings), request.app.moved_queues
     first, maps = settings.namespaces[0], settings.map_caches
