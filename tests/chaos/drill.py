@@ -148,12 +148,19 @@ class Watch:
         except (OSError, urllib.error.HTTPError) as fault:
             yield f"no answer: {fault}"
             return
+        pings: dict[str, float] = {}
         for line in lines:
             name, _, value = line.rpartition(" ")
             if name.startswith("tarry_condition{") and float(value) == 2:
                 yield name
-            elif name.startswith(("tarry_background_restarts_total{", "tarry_worker_restarts{")):
+            elif line == "tarry_server_up 0.0" or name.startswith(
+                ("tarry_background_restarts_total{", "tarry_worker_restarts{")
+            ):
                 yield line
+            elif name.startswith("tarry_server_round_trip_seconds_"):
+                pings[name.removeprefix("tarry_server_round_trip_seconds_")] = float(value)
+        if slow := pings["count"] - pings['bucket{le="1.0"}']:
+            yield f"tarry_server_round_trip_seconds: {slow:g} took more than a second"
 
     def _doctor(self) -> Iterator[str]:
         words = [sys.executable, "-m", "tarry", "doctor", "--json", "--url", self.url]
