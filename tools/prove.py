@@ -269,11 +269,12 @@ def page(record: dict[str, Any], parts: list[Part]) -> str:
     rows = [
         "<!-- made by tools/prove.py: `make prove` -->\n",
         "# The proof of a release\n",
-        "`make prove` runs everything that a release is to have passed, on one tree of `src`, and continues where it was interrupted.",
-        "[Release a version](../maintainers/release.md) says when. The tables also have everything that falls short or is red.\n",
+        "Before a version is released, `make prove` runs the tests and benchmarks of the first table, all on the same tree of `src`.",
+        "If it is interrupted, the next call continues. The tables show what was wanted, how much of it was run, and what failed.",
+        "[Release a version](../maintainers/release.md) says when to run it.\n",
         (f"The tree is `{record['src']}` (`git rev-parse HEAD:src`)." if record["src"] else "No part has run yet.")
         + "\n",
-        "| part | wanted | there | red | unsteady tests | minutes, the median | in all |",
+        "| part | wanted | run | failed | unsteady tests | minutes of a run, median | minutes in all |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for part in parts:

@@ -59,7 +59,7 @@ PEERS = {
             "bare commands",
             imports="import redis",
             setup="a socket and hiredis, in bulk redis-py; one consumer that takes 1,000 at once and knows the next due time",
-            lacks="acknowledge, survive a crash, share the work; it is what the server and a bare client can do, and no queue",
+            lacks="acknowledge, survive a crash or share the work: it is what the server and a bare client can do, and no queue",
             own=True,
         ),
         Peer(
@@ -76,8 +76,8 @@ PEERS = {
             ("greenstalk==2.1.1",),
             "import greenstalk",
             "Debian's package with a log (`-b`) and greenstalk; a worker reserves, runs, deletes one at a time",
-            "keep fractions of a second in a delay, so a job is up to 1 s late (the burst waits in a paused tube, because whole "
-            "seconds would spread it); add many in a call; replicate",
+            "add many in a call, replicate, or keep fractions of a second in a delay. So a job is up to 1 s late, and the burst waits "
+            "in a paused tube, because whole seconds would spread it",
             "beanstalkd",
         ),
         Peer(
@@ -86,8 +86,8 @@ PEERS = {
             ("rq==3.0.0", "redis==8.1.0", "hiredis==3.5.0"),
             "import rq",
             "one worker with its scheduler; a process is forked for each job, as by default; the function is imported before",
-            "run a job within its second, since its scheduler looks every second and rounds due times down; schedule many in a "
-            "call; run a killed worker's job again, unless it has retries",
+            "schedule many in a call, or run a killed worker's job again unless it has retries. Its scheduler looks every second and "
+            "rounds due times down, so a job may run early or late",
         ),
         Peer(
             "celery",
@@ -95,7 +95,7 @@ PEERS = {
             ("celery[redis]==5.7.0", "kombu==5.7.0", "redis==8.1.0", "hiredis==3.5.0"),
             "import celery",
             "Redis as the broker; prefork, a process a core; `acks_late` and `reject_on_worker_lost`, no results",
-            "keep waiting tasks out of a worker's memory; add many in a call; run a killed worker's tasks before the visibility "
+            "add many in a call, keep waiting tasks out of a worker's memory, or run a killed worker's tasks before the visibility "
             "timeout, an hour by default",
         ),
         Peer(
@@ -104,7 +104,7 @@ PEERS = {
             ("dramatiq[redis]==2.2.1", "redis==8.1.0", "hiredis==3.5.0"),
             "import dramatiq",
             "Redis as the broker; its command as by default, a process a core with 8 threads each",
-            "keep waiting messages out of a worker's memory; delay for more than 7 days; add many in a call",
+            "add many in a call, delay for more than 7 days, or keep waiting messages out of a worker's memory",
         ),
         Peer(
             "huey",
@@ -112,7 +112,8 @@ PEERS = {
             ("huey==3.5.4", "redis==8.1.0", "hiredis==3.5.0"),
             "import huey",
             "its consumer with four worker processes, as in its documentation; no results",
-            "acknowledge: what a worker took is lost when it is killed; run a job within its second; add many in a call",
+            "add many in a call, look for due jobs more often than every second, or acknowledge: what a worker took is lost when it is "
+            "killed",
         ),
         Peer(
             "arq",
@@ -120,7 +121,7 @@ PEERS = {
             ("arq==0.28.0", "redis==5.3.1", "hiredis==3.5.0"),
             "import arq",
             "one worker process with 100 jobs at once; no results",
-            "wait for the next due time: it polls every 0.5 s; add many in a call",
+            "add many in a call, or wait for the next due time: it polls every 0.5 s",
         ),
         Peer(
             "saq",
@@ -134,7 +135,7 @@ PEERS = {
             ),
             "import saq",
             "one worker process on uvloop with 100 jobs at once, three tries; no results",
-            "keep fractions of a second: it schedules every second; add many in a call without waiting for their results",
+            "add many in a call without waiting for their results, or keep fractions of a second: it schedules every second",
         ),
         Peer(
             "streaq",
@@ -150,7 +151,7 @@ PEERS = {
             ("taskiq==0.13.0", "taskiq-redis==1.2.4", "redis==8.1.0", "hiredis==3.5.0", "uvloop==0.23.0"),
             "import taskiq, taskiq_redis",
             "a stream as the broker, a list as the source of schedules; two worker processes and a scheduler that looks every second",
-            "add many in a call; guard against a second scheduler, or the loss of the only one",
+            "add many in a call, or guard against a second scheduler or the loss of the only one",
         ),
         Peer(
             "bullmq",
@@ -158,7 +159,7 @@ PEERS = {
             ("bullmq@6.7.0", "ioredis@6.0.0"),
             "bullmq",
             "one worker in node with 100 jobs at once; finished jobs are removed",
-            "compare in one language with the others here: its rows measure node too",
+            "share a language with the others here, so its rows measure Node, too",
             node=True,
         ),
         Peer(
@@ -166,8 +167,8 @@ PEERS = {
             "Redisson's scripts",
             imports="import redis",
             setup="`RDelayedQueue` as the articles about it show, in Python: its two scripts, its transfer task, a blocking take",
-            lacks="acknowledge: what a worker took is lost when it is killed; take from a list's middle at once (`LREM`); add many "
-            "in a call",
+            lacks="add many in a call, take an element from a list without a search (`LREM`), or acknowledge: what a worker took is "
+            "lost when it is killed",
             own=True,
         ),
         Peer(
@@ -175,15 +176,15 @@ PEERS = {
             "a zset under a lock",
             imports="import redis",
             setup="an article's `push` and `poll`: 100 a poll, 0.05 s between two polls that find nothing",
-            lacks="acknowledge: what a worker took is lost when it is killed; free the lock of a killed worker for 33 minutes",
+            lacks="acknowledge: what a worker took is lost when it is killed, and its lock is held for 33 minutes",
             own=True,
         ),
         Peer(
             "buckets",
             "zsets polled",
             imports="import redis",
-            setup="an article's job pool, four buckets with a timer each and ready list, one command after the other; polls every 0.1 s",
-            lacks="do its steps at once, so a job may be lost or doubled between two of them; keep the order; add many in a call",
+            setup="an article's job pool: four buckets, each with a timer, and a ready list; one command after the other; polls every 0.1 s",
+            lacks="add many in a call, keep the order, or do its steps at once: between two of them a job may be lost or doubled",
             own=True,
         ),
     )

@@ -11,7 +11,7 @@ details and the CLI's JSON carry:
     ├── StaleReceipt                    the reservation is no longer yours
     ├── StepNotKept                     a step of a job has run, and its result cannot be kept
     ├── BodyError                       a body does not decode as the topic's type
-    ├── NotKept                         a topic keeps no finished jobs: their ends cannot be read, and nothing is added once
+    ├── NotKept                         a topic keeps no finished jobs: their ends cannot be read, and if_exists="once" fails
     ├── NoResult                        a job has no result to return: it is not finished, dead, unknown, or the result was not kept
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
     ├── Unconfirmed                     the job was added, but ``durability`` was not reached in time; do not add it again
@@ -149,7 +149,8 @@ class NoResult(TarryError):
 
 
 class NotKept(TarryError):
-    """The topic keeps no finished jobs: the ends of its jobs cannot be read, nor can a job be added once. Configure ``keep_finished``."""
+    """The topic keeps no finished jobs, so the ends of its jobs cannot be read, and ``if_exists="once"`` is not possible. Configure
+    ``keep_finished``."""
 
     code = "not_kept"
 

@@ -430,7 +430,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         ``keep_finished``.
 
         ``since`` says where to begin: after the ``id`` of an end, at the ``position`` of an earlier iteration, or at a
-        moment; without it now. ``wait`` ends the iteration when nothing has ended for that time; with ``None`` it never ends.
+        moment. The default is now. ``wait`` ends the iteration when nothing has ended for that time; with ``None`` it never ends.
         Each end comes once, and any process can go on after its id. If ends after ``since`` are no longer kept, an
         ``UnknownEnds`` comes first. So the topic must keep its jobs for as long as a reader may be away. Raises ``NotKept``
         if it keeps none.
@@ -465,7 +465,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     ) -> Histogram:
         """Counts jobs by their due times: ``buckets`` of equal width over ``span``.
 
-        The buckets begin at ``start``, a moment or a time from now, or ``past`` before now. An unknown topic has zeros.
+        The first bucket begins at ``start``, which is a moment or a time from now. With ``past`` it begins that long before now. An
+        unknown topic has zeros.
         """
         return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 

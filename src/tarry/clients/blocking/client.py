@@ -155,7 +155,7 @@ class Client(BaseClient[Engine]):
         ``dry_run``  only counts
         ``limit``  about how many elements one call moves; call again for the rest
         ``progress``  a function that is called with the number of moved elements
-        ``redirect``  moves elements to this topic although an interrupted move to another one is not complete. Only if that topic is gone for good
+        ``redirect``  moves elements to this topic although an interrupted move to another one is not complete. Use it only if that topic is gone for good
 
         Raises ``BadInput`` if a move to another topic is not complete.
         """
@@ -195,7 +195,7 @@ class Client(BaseClient[Engine]):
         ``dry_run``  only counts
         ``limit``  about how many jobs one call moves; call again for the rest
         ``progress``  a function that is called with the number of moved jobs
-        ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Only if that topic is gone for good
+        ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Use it only if that topic is gone for good
 
         Raises ``BadInput`` for a topic into itself, for limits that the target's partitions cannot have, and if a move to
         another topic is not complete.

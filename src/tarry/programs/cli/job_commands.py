@@ -213,7 +213,7 @@ def release(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Due again after this time; without it after a back-off by its attempt.",
+            help="Due again after this time. The default is a back-off that grows with its attempts.",
             show_default=False,
         ),
     ] = None,

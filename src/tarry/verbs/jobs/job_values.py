@@ -344,8 +344,8 @@ class JobInfo(StoredJob[T]):
 
     @property
     def effective_max_attempts(self) -> int | None:
-        """The limit that applied when it was last handed out, its own or the topic's, and after a failure also its handler's.
-        ``None`` if there is no limit, or it is not known yet."""
+        """The limit that applied when it was last handed out: its own, or else the topic's. A handler's limit is known here only
+        after a failure. ``None`` if there is no limit, or none is known yet."""
         limit = self._run_record.limit
         return limit if 0 < limit < contents.NO_LIMIT else None
 
