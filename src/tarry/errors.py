@@ -80,8 +80,8 @@ class TopicFull(TarryError):
 class UnknownTopic(TarryError):
     """Nothing was ever added to this topic, and nothing is configured for it: check for a typo, or another namespace.
 
-    The command line ends with it, and services and the dashboard answer it, where a topic is shown or emptied. The verbs of a client
-    never raise it: to them an unknown topic is an empty one."""
+    Commands, services and the dashboard report it where they show or empty a topic. The verbs of a client never raise it: to them
+    an unknown topic is an empty one."""
 
     code = "unknown_topic"
 

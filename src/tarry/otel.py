@@ -43,7 +43,7 @@ _instrumented: WeakSet[Registry] = WeakSet()
 
 
 def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Headers for ``add`` with the current span's context, and with ``own`` ones, which win.
+    """Headers for ``add`` with the current span's context and your ``own`` headers. If both have a name, yours counts.
 
     OpenTelemetry's propagators write them (``OTEL_PROPAGATORS``; W3C ``traceparent`` by default).
     """
