@@ -192,7 +192,7 @@ class _NoOperator(AttributeError, TypeError):
 
 
 class OtherOperator(OtherWord):
-    """An operator that does not exist: a use of it raises ``TypeError``, as without it, with tarry's word. ``hasattr`` is false."""
+    """An operator that does not exist: a use of it raises ``TypeError`` as before, and the message has tarry's word. ``hasattr`` is false."""
 
     def __get__(self, instance: object, owner: type) -> Any:
         raise _NoOperator(f"{owner.__name__!r} object is not subscriptable; tarry's word is {self._word}")

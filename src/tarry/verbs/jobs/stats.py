@@ -304,7 +304,7 @@ class CheckReport:
     leaving: int = 0
     """Jobs on their way to another topic: a ``migrate`` is running, or was interrupted; run it again to continue."""
     schedules_leaving: int = 0
-    """Schedules on their way to another topic, by the same move."""
+    """Schedules on their way to another topic: a ``migrate`` is running, or was interrupted."""
 
     @property
     def ok(self) -> bool:

@@ -25,7 +25,7 @@ class MapEvent(Generic[K, V]):
     key: K
     """The key of the entry."""
     value: V
-    """Its value; of one that was removed or has expired, the last one."""
+    """The value of the entry. If it was removed or has expired, its last value."""
     old: V | None = None
     """The value that an update replaced; ``None`` for other events."""
 
