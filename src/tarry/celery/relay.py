@@ -69,7 +69,7 @@ class Relay:
         self.app = app
         """The Celery app."""
         self.waiting: WaitingTasks = waiting_tasks(app)
-        """The tasks of the app that wait."""
+        """The waiting tasks of its app."""
         self.published: int = 0
         """How many messages it has published."""
         self._stopping = asyncio.Event()

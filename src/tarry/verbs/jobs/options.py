@@ -105,7 +105,7 @@ class NewJob(Generic[T]):
     priority: int | None = field(default=None, kw_only=True)
     """0 to 3: of the jobs that are due, those with the highest are handed out first."""
     key: str | None = field(default=None, kw_only=True)
-    """The customer, or whatever else limits for keys count; at most 200 bytes."""
+    """The name that the limits for keys count by, such as a customer's; at most 200 bytes."""
 
 
 class EncodedOptions(NamedTuple):

@@ -68,7 +68,7 @@ class LimitStatus:
     reason: LimitReason
     """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (a limit of each waiting key)."""
     until: datetime | None
-    """Not before this moment; ``None``: until ``resume``, or until a job ends."""
+    """The earliest moment at which one can be handed out. ``None`` if that depends on ``resume``, or on the end of a job."""
 
 
 @dataclass(frozen=True, slots=True)
