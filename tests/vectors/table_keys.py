@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from vectors import table
 from vectors.calls import Case, Step
 from vectors.table import (
     HOUR,
@@ -14,7 +15,6 @@ from vectors.table import (
     add,
     bury,
     delete,
-    finish,
     kick,
     pop,
     raw,
@@ -32,12 +32,18 @@ URGENT = value(priority=2)
 PLACE = settings(key_concurrency=1, key_limits="1 0 0 0")
 TWO_PLACES = settings(key_concurrency=2, key_limits="2 0 0 0")
 HELD = raw("ZADD", "by_key", 0, "k\0/" + struct.pack(">d", NOW + 60 * SECOND).decode("latin-1") + "x")
+MANY_PLACES = settings(key_concurrency=9, key_limits="9 0 0 0")
+HOLDS = settings(retry_holds_key=1)
 FAIR = settings(fair=1, key_limits="0 0 0 1")
 RATE = settings(key_rate=f"3 {SECOND}", key_limits=f"0 3 {SECOND} 0")
 
 
 def short(call: Step) -> Step:
     return call._replace(fewer=4)
+
+
+def finish(*ids: str, receipt: int = 0, result: str = "", replay: int = 0, at: int = SECOND) -> Step:
+    return table.finish(*ids, receipt=receipt, result=result, replay=replay, at=at)._replace(fewer=0)
 
 
 def of_k(*ids: str, due: Any = 0, at: int = 0) -> Step:
@@ -60,14 +66,41 @@ def purge(place: str, limit: int = 100) -> Step:
     return step("topic/purge_key", "k", place, limit, at=SECOND)
 
 
+def alone(id: str, due: Any = 0, key: str = "k", at: int = 0, **head: Any) -> Step:
+    """A small add."""
+    return table.leased(step("topic/add_with_key", id, f"n{due}", value(key=key, **head), at=at))
+
+
 def cases_of_keys() -> list[Case]:
     three = [of_k("a", "b"), add("c", stored=OF_L), add("d")]
     held = [PLACE, *three, pop(4)]
+    retried = [HOLDS, *three, pop(), release("a", due=HOUR)]
     return [
         Case("jobs with keys", [], of_k("a", "b")),
         Case("a job with a key, and another one of it", [of_k("a")], of_k("b", due=HOUR)),
         Case("a job with a key is due sooner than those before", [of_k("a", due=HOUR)], of_k("b")),
         Case("a job with a key, without their keys", [], short(of_k("a"))),
+        Case("the first job with a key is added alone", [], alone("a")),
+        Case("a job with a key is added alone, and its id is taken", [of_k("a")], alone("a", HOUR)),
+        Case("a job with a key is added alone for 1970", [of_k("a")], alone("b", "@0")),
+        Case("a job of another key is added alone", [of_k("a")], alone("b", key="l")),
+        Case("a job of another key is added alone, due later", [of_k("a")], alone("b", HOUR, key="l")),
+        Case("a job of a key is added alone, due sooner", [of_k("a", due=HOUR)], alone("b", f"@{NOW + SECOND}", at=1)),
+        Case("a job of a key is added alone, due later", [of_k("a")], alone("b", HOUR)),
+        Case("a job of a key that is full is added alone", [PLACE, of_k("a"), pop()], alone("b", at=1)),
+        Case("a job of a key that has a place is added alone", [TWO_PLACES, of_k("a"), pop()], alone("b", at=1)),
+        Case("a job of a key that takes turns is added alone", [FAIR, of_k("a"), pop()], alone("b")),
+        Case("a job of a key that has spent its rate is added alone", [RATE, of_k("a"), pop()], alone("b", at=1)),
+        Case(
+            "a job of a key that is paused is added alone",
+            [of_k("a"), pause(HOUR), pop(at=2 * SECOND)],
+            alone("b", at=2 * SECOND),
+        ),
+        Case(
+            "a job with all fields and a key is added alone",
+            [of_k("a", due=HOUR)],
+            alone("b", nonce="other.", ttr_ms=1000, max_attempts=2, max_lateness=SECOND, headers="x"),
+        ),
         Case("a job without a key where others have one, without their keys", [of_k("a")], short(add("b"))),
         Case(
             "a job with a key is replaced, with a lease and without their keys",
@@ -114,6 +147,13 @@ def cases_of_keys() -> list[Case]:
         Case("a key has one place", [PLACE, *three], pop(4)),
         Case("a key has two places", [TWO_PLACES, *three, of_k("e", "f")], pop(3)),
         Case("a key has two places, and one is taken", [TWO_PLACES, *three, of_k("e"), pop()], pop(4)),
+        Case("a key has many places", [MANY_PLACES, of_k(*"abcdefghij"), pop(1)], pop(10)),
+        Case(
+            "a key has no job but those that are reserved",
+            [TWO_PLACES, of_k("a", "b"), pop(1), delete("b"), raw("ZADD", "turns", NOW, "k")],
+            pop(1),
+        ),
+        Case("many jobs of one key", [of_k("a", "b", "c", "d", "e")], pop(4)),
         Case("keys take turns", [FAIR, *three, of_k("e", "f", "g"), add("h", "i")], pop(8)),
         Case("keys take turns from where they were", [FAIR, *three, of_k("e", "f"), add("h", "i"), pop(3)], pop(1)),
         Case("a key that comes enters at the end", [FAIR, of_k("a", "b"), pop(1)], add("c", stored=OF_L)),
@@ -142,6 +182,10 @@ def cases_of_keys() -> list[Case]:
             finish("a"),
         ),
         Case("a job with a key is finished", held, finish("a")),
+        Case("jobs with and without a key are finished", held, finish("a", "c", "d")),
+        Case("a job of a key that has two places is finished", [TWO_PLACES, *three, pop(1)], finish("a")),
+        Case("a job with a key is finished twice in one call", held, finish("a", "a", "d")),
+        Case("a job of a topic with keys is finished too late", held, finish("a", at=HOUR)),
         Case("a job with a key is finished, without their keys", held, short(finish("a"))),
         Case(
             "a job with a key is finished again, without their keys",
@@ -251,6 +295,35 @@ def cases_of_keys() -> list[Case]:
         Case("one job of a key is purged", three, purge("all", limit=1)),
         Case("an unreadable job of a key is purged", [of_k("a", "b"), raw("HSET", "jobs", "a", "x")], purge("all")),
         Case("the jobs of a key are gone that are purged", [of_k("a", "b"), raw("DEL", "keyed")], purge("all")),
+        *[
+            Case(f"a key that a retry holds: {what}", before, call)
+            for what, before, call in [
+                ("it is released", [HOLDS, *three, pop()], release("a", due=HOUR)),
+                ("it is put off", [HOLDS, *three, pop()], release("a", due=HOUR, counted=0)),
+                ("pop", [*retried], pop(4, at=2)),
+                ("pop, and its turn came too soon", [*retried, raw("ZADD", "turns", NOW, "k")], pop(4, at=2)),
+                ("pop when it is due", [*retried], pop(4, at=HOUR + SECOND)),
+                ("pop behind it", [*retried, of_k("e", due=HOUR)], pop(1, at=HOUR + SECOND)),
+                (
+                    "pop between two of them",
+                    [HOLDS, *three, of_k("e"), pop(2), release("a", due=SECOND), release("b", due=HOUR)],
+                    pop(4, at=5 * SECOND),
+                ),
+                ("its reservation is over", [HOLDS, *three, pop()], pop(4, at=HOUR)),
+                (
+                    "its holder dies",
+                    [HOLDS, *three, pop()],
+                    step("topic/release_holder", "w", 1, "", "", "", "", 0, 100, at=1),
+                ),
+                ("it is deleted", retried, delete("a")),
+                ("it is rescheduled", retried, reschedule("a", at=2 * SECOND)),
+                ("it is updated", retried, add("a", mark="u", stored=value("2", nonce="other.", key="k"))),
+                ("it is purged", retried, purge("delayed")),
+                ("it is popped by its id", retried, step("topic/pop_by_id", "a", "delayed", SECOND, "w", at=SECOND)),
+                ("its numbers", retried, key_stats("k")),
+            ]
+        ],
+        Case("a retry is to hold its key", [], configure("retry_holds_key", 1)),
         Case("a key is paused", [of_k("a")], pause(HOUR)),
         Case("a key is paused, but not for a shorter time", [of_k("a"), pause(HOUR)], pause(SECOND, longer=1)),
         Case("a key's pause ends", [of_k("a"), pause(HOUR)], pause("")),
