@@ -130,8 +130,8 @@ class Grant:
 
     @property
     def remaining(self) -> timedelta:
-        """How long the lock is held unless it is renewed, by the clock of this process; ``timedelta.max`` while a session
-        lives."""
+        """How long the lock is held unless it is renewed, by the clock of this process. ``timedelta.max`` on ZooKeeper without
+        a lease, because the lock is held as long as the session."""
         left = self._hold.until - now()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)

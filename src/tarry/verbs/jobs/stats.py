@@ -150,8 +150,9 @@ class Stats:
     """How many jobs may wait, in all partitions together; ``None``: any number."""
     max_pending_bytes: int | None = None
     held_back: int = 0
-    """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. With a
-    ``key_concurrency`` above 1 and more than 100 keys that could run, each further key counts as one job that can go."""
+    """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. The
+    number is exact for up to 100 keys that could run. With a ``key_concurrency`` above 1 and more such keys, it assumes that one job of
+    each further key can go, so it may be too high."""
     can_go_since: datetime | None = None
     """Since when the first ready job that its key does not hold back could go; ``None``: there is none."""
 
