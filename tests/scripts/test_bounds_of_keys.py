@@ -79,7 +79,7 @@ def test_wrong_turns_do_not_make_a_pop_longer(
     topic.add("good", key="good")
     server.zadd(part(topic, "turns"), dict.fromkeys(names, 1))
     server.hset(part(topic, "meta"), "keyed_next", "1")
-    pops, jobs = 0, []
+    pops, jobs = 0, list[Any]()
     while not jobs:
         taken, seen = keys_looked_at(server, topic, lambda: pop_some(client, topic, n))
         pops, jobs = pops + 1, taken.jobs
