@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from tarry.core.requests import Command, Flow, Reply, Request, ScriptCall
+from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, KEY_PARTS, TopicKeys, part_key, partition_of_name
@@ -239,7 +239,7 @@ def _copy_settings(
     return tuple(name.decode() for name in rules)
 
 
-def _here(flow: Flow[T]) -> Generator[tuple[int, Request], Any, T]:
+def _here(flow: Generator[Request, Any, T]) -> Generator[tuple[int, Request], Any, T]:
     """Runs a flow on the source's server."""
     answer: Any = None
     while True:

@@ -9,9 +9,10 @@ continues with those in ``moving``. A repeated departure gets the same answers, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
-from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.requests import Command, Reply, Request, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import MOVING_PARTS, TopicKeys, part_key
 from tarry.verbs.schedules import records
@@ -57,9 +58,9 @@ def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
     )
 
 
-def first_of_which(keys: TopicKeys, holds: Callable[[bytes], bool]) -> Flow[str | None]:
+def first_of_which(keys: TopicKeys, holds: Callable[[bytes], bool]) -> Generator[Request, Any, str | None]:
     """The id of a schedule, here or in ``moving``, for whose value that holds, if there is one."""
-    kept = iter((yield from ask(Command((b"HGETALL", part_key(keys, "moving")), list))))
+    kept = iter((yield Command((b"HGETALL", part_key(keys, "moving")), list)))
     rows = [(id, value.split(b"\n", 3)[3]) for id, value in zip(kept, kept, strict=True)]
     cursor = b""
     while True:
@@ -69,7 +70,7 @@ def first_of_which(keys: TopicKeys, holds: Callable[[bytes], bool]) -> Flow[str 
                 return record.id
         if cursor == b"0":
             return None
-        _, _, cursor, *rows = yield from ask(ScriptCall(LIST, LIST.keys_for(keys), (cursor or b"0", _STEP), list))
+        _, _, cursor, *rows = yield ScriptCall(LIST, LIST.keys_for(keys), (cursor or b"0", _STEP), list)
 
 
 def count_moving(keys: TopicKeys) -> list[Command[int]]:
