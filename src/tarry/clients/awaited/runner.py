@@ -47,6 +47,7 @@ class Runner(ServerPool):
         super().__init__(address, patience)
         self.clock = b""
         self.listener: PipelineListener | None = None
+        self._was_connected = False
         self._reset_loop_state()
 
     def _reset_loop_state(self) -> None:
@@ -255,8 +256,11 @@ class Runner(ServerPool):
         result.add_done_callback(partial(self._note_return, delivery))
 
     def _note_return(self, delivery: Delivery, result: asyncio.Future[Any]) -> None:
-        if delivery.budget.tries and not result.cancelled() and result.exception() is None:
+        if result.cancelled() or result.exception() is not None:
+            return
+        if delivery.budget.tries or self._was_connected:  # a call may only have waited for the next master
             log_return(delivery.budget, self._topology.redacted)
+        self._was_connected = True
 
     def _give_up(self, delivery: Delivery) -> None:
         delivery.fail(delivery.error(self._topology.redacted))
