@@ -40,7 +40,7 @@ CALM_LOOKS, CALM_S, BEFORE_LOSS_S = 3, 8, 4
 LATE_S = 1.0
 EVERY_S = 0.05
 AOF = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--repl-diskless-sync-delay", "0")
-LOUD = re.compile(r'"level":"(warning|error)"|^\W*(WARNING|ERROR)|[✗!] |does not answer|refuses for now')
+LOUD = re.compile(r'"level":"(warning|error)"|^\W*(\d\S* )?(WARNING|ERROR) |[✗!] |does not answer|refuses for now')
 SOURCES = ("doctor", "metrics", "log")
 
 

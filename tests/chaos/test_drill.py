@@ -35,6 +35,8 @@ def test_a_job_belongs_to_the_moment_in_which_it_was_added(tmp_path: Path) -> No
     [
         ('{"at":"…","level":"warning","logger":"tarry.worker"}', True),
         ('{"at":"…","level":"info","logger":"tarry.worker","message":"▶ it works"}', False),
+        ("00:13:20.825 WARNING The server at redis://… answers again; a call waited 2.4 s for it.", True),
+        ("00:13:20.825 INFO ▶ it works", False),
         ('{"level":"info","message":"The server at redis://… does not answer. Trying again for 10 s."}', True),
     ],
 )
