@@ -99,9 +99,9 @@ def styles(run: Readings) -> list[Style]:
         )  # fmt: skip
 
     return [
-        style("added one by one, blocking; worker with 100 in hand", "add", " 100"),
-        style("added by 64 tasks of one process; worker with 1,000 in hand", "add_tasks", "1,000"),
-        style("added 1,000 at a time; worker with 1,000 in hand", "add_many", "1,000"),
+        style("added one by one, blocking; worker with 100 slots", "add", " 100"),
+        style("added by 64 tasks of one process; worker with 1,000 slots", "add_tasks", "1,000"),
+        style("added 1,000 at a time; worker with 1,000 slots", "add_many", "1,000"),
     ]
 
 

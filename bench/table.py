@@ -16,7 +16,7 @@ from rich.table import Table
 from bench.harness import Effort
 from bench.results import Reading, Result
 
-HEADINGS = ("row", "measure", "tarry", "yardstick", "ratio", "reach", "met")
+HEADINGS = ("row", "measure", "tarry", "yardstick", "ratio", "goal", "met")
 WIDE = 160
 BEGIN, END = "<!-- bench: table -->", "<!-- bench: end -->"
 

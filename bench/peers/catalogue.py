@@ -66,7 +66,7 @@ PEERS = {
             "tarry",
             "tarry",
             imports="import tarry",
-            setup="one worker process on uvloop, 100 jobs in hand; the blocking client adds, 64 tasks use the awaited one",
+            setup="one worker process on uvloop, 100 slots; the blocking client adds, 64 tasks use the awaited one",
             lacks="chain or group jobs",
             own=True,
         ),

@@ -385,7 +385,7 @@ ROWS = {
     ),
     "busy": Row(
         "Lateness while a burst drains",
-        "10,000 jobs are due at one moment, in the same queue; the others come at 50 a second. Only those count that are due within seconds after that moment.",
+        "10,000 jobs are due at one moment. Other jobs come into the same queue at 50 a second. Measured is the lateness of those other jobs that are due in the seconds after the moment.",
         busy,
         {
             f"late_busy_{percentile}": Line(f"{percentile} while a burst drains", "ms", "less")

@@ -43,9 +43,10 @@ _instrumented: WeakSet[Registry] = WeakSet()
 
 
 def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Headers for ``add`` with the current span's context and your ``own`` headers. If both have a name, yours counts.
+    """Headers for ``add`` with the current span's context and your ``own`` headers.
 
-    OpenTelemetry's propagators write them (``OTEL_PROPAGATORS``; W3C ``traceparent`` by default).
+    If a header of yours has the same name as one of the span's, yours counts. OpenTelemetry's propagators write the
+    span's headers (``OTEL_PROPAGATORS``; W3C ``traceparent`` by default).
     """
     carrier: dict[str, str] = {}
     propagate.inject(carrier)

@@ -131,7 +131,7 @@ class BackOff:
     first: Duration = 1
     """The wait after the first failure."""
     factor: float = 2.0
-    """By how much each further wait is longer, from 1 to 1000."""
+    """Each further wait is this many times as long as the one before: 1 to 1000."""
     longest: Duration = "1h"
     """The longest wait, before ``jitter`` is added or taken away."""
     jitter: float = 0.2

@@ -63,7 +63,7 @@ TOTALS = {
     "deleted": "Jobs that were deleted.",
     "replaced": "Jobs that another one took the place of.",
     "refused": "Receipts that were refused.",
-    "repeated": "Requests that were known to be repeated.",
+    "repeated": "Jobs of a repeated add that the server recognized, and so did not add again.",
     "lost": "Records that were missing.",
     "swept": "Dead jobs that were kept long enough.",
     "not_added": "Jobs that were refused because the topic was full.",

@@ -234,7 +234,7 @@ async def of_topic(request: ServiceRequest) -> StreamResponse:
     media=MEDIA,
 )
 async def ends_of_topic(request: ServiceRequest) -> StreamResponse:
-    """Server-sent events: each end of a job, `finished`, `dead` or `late`, in the order of their moments, with the job as it is kept.
+    """Server-sent events: each end of a job, `finished`, `dead` or `late`, oldest end first, with the job as it is kept.
 
     The header `Last-Event-ID`, which a browser sends by itself, or `since`, an id or a moment, continues behind it: each end comes once, in
     whichever process of the service. Without either it begins now. Where something after it is no longer kept, an event `unknown` comes
