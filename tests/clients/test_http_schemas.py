@@ -88,6 +88,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
             "max_pending": None,
             "max_pending_bytes": None,
             "held_back": 0,
+            "can_go_since": None,
         },
     ),
     (

@@ -33,6 +33,16 @@ async def topics(world: Environment) -> None:
     await results(world)
     await added_once(world, world.topic("once"))
     await priorities(world)
+    await keys(world)
+
+
+async def keys(world: Environment) -> None:
+    topic = world.topic("keyed")
+    await topic.configure(key_concurrency=1, fair=True)
+    await topic.add_many([tarry.NewJob(n, key=key) for n, key in enumerate(["a", "a", "a", "b"])])
+    assert [job.body for job in await topic.pop_many(4, wait=LONGEST_S)] == [0, 3]
+    assert [(one.key, one.ready, one.held_back) for one in await topic.busiest_keys()] == [("a", 2, 2), ("b", 0, 0)]
+    assert [await topic.purge(key="a"), (await topic.stats(key="b")).reserved] == [3, 1]
 
 
 async def holders(world: Environment) -> None:

@@ -51,6 +51,9 @@ def topics_by_hand(cli: Cli) -> None:
     cli("configure", "orders", "--rate", "100/1m", "--ttr", "2m")
     cli("pause", "orders")
     cli("resume", "orders")
+    cli("add", "calls", "1", "--key", "customer-7", "--delay", "1h")
+    assert [row["key"] for row in cli("keys", "calls")] == ["customer-7"]
+    cli("purge", "calls", "--key", "customer-7", "--yes")
     cli("schedule", "put", "orders", "tidy", "--every", "1h")
     for verb in ("list", "get", "pause", "resume", "delete"):
         cli("schedule", verb, *(["orders", "tidy"] if verb != "list" else []))
@@ -60,9 +63,9 @@ def topics_by_hand(cli: Cli) -> None:
     assert cli("workers") == []
     assert cli("worker-mode", "never-there", "quiet", code=1)[0]["alive"] is False
     server, *topics = cli("doctor", code=1)  # without persistence
-    assert {row["topic"]: row["ok"] for row in topics} == {"orders": True, "moved": True}
+    assert {row["topic"]: row["ok"] for row in topics} == {"calls": True, "orders": True, "moved": True}
     assert all(node["version"].startswith(("Valkey 9", "Redis 7")) for node in server["nodes"])
-    assert [row["topic"] for row in cli("topics")] == ["moved", "orders"]
+    assert [row["topic"] for row in cli("topics")] == ["calls", "moved", "orders"]
     cli("check", "moved")
     cli("purge", "moved", "--yes")
     [made] = cli("token", "create", "--scope", "admin")

@@ -53,6 +53,7 @@ CALLS: dict[str, tuple[str, ...]] = {
     "dead": (NAME,),
     "topics": (),
     "stats": (),
+    "keys": (NAME,),
     "purge": (NAME, "--dry-run"),
     "pause": (NAME + "3",),
     "configure": (NAME,),

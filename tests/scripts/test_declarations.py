@@ -30,9 +30,22 @@ from tarry.values.keys import (
     TOUCHING_PARTS,
     WAITING_PARTS,
 )
-from tarry.verbs.jobs import add, by_id, by_key, ends, holders, pop, settings, settle, steps, throughput, views
+from tarry.verbs.jobs import (
+    add,
+    by_id,
+    by_key,
+    ends,
+    holders,
+    pop,
+    settings,
+    settle,
+    steps,
+    throughput,
+    topic_context,
+    views,
+)
 
-BOUND = scripts_of(add, pop, settle, holders, by_id, by_key, ends, views, settings, steps, throughput)
+BOUND = scripts_of(add, topic_context, pop, settle, holders, by_id, by_key, ends, views, settings, steps, throughput)
 NAMES = names_in("topic")
 EVERY = pytest.mark.parametrize("name", NAMES)
 OF_SEVERAL_TOPICS = "topic/look"

@@ -13,8 +13,8 @@ from tarry import JobExists, NewJob, TopicFull
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import add_job
-from tarry.verbs.jobs.leases import ADD, ADD_LATER, ADD_SOON, ADD_WITH_KEY
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
+from tarry.verbs.jobs.topic_context import ADD, ADD_LATER, ADD_SOON, ADD_WITH_KEY
 
 US = 1e-6
 SECOND = 1_000_000

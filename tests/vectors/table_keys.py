@@ -156,6 +156,11 @@ def cases_of_keys() -> list[Case]:
         Case("many jobs of one key", [of_k("a", "b", "c", "d", "e")], pop(4)),
         Case("keys take turns", [FAIR, *three, of_k("e", "f", "g"), add("h", "i")], pop(8)),
         Case("keys take turns from where they were", [FAIR, *three, of_k("e", "f"), add("h", "i"), pop(3)], pop(1)),
+        Case(
+            "a key is due before the ring ends",
+            [FAIR, of_k("a", "b", "c", "d"), pop(4), add("e", due=1, stored=OF_L)],
+            pop(),
+        ),
         Case("a key that comes enters at the end", [FAIR, of_k("a", "b"), pop(1)], add("c", stored=OF_L)),
         Case("a key has spent its rate", [RATE, of_k("a", "b"), pop(2)], pop(2, at=1000)),
         Case("a key may go on", [RATE, of_k("a", "b", "c"), pop(3)], pop(3, at=SECOND)),

@@ -59,6 +59,9 @@ tarry topics
 # %% tarry stats
 tarry stats orders
 
+# %% tarry keys
+tarry keys orders
+
 # %% tarry histogram
 tarry histogram orders
 

@@ -18,10 +18,9 @@ from tarry.values import keys, names, variables
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs import namespaces
 from tarry.verbs.codecs import BodyCodec
-from tarry.verbs.jobs.leases import Leases
 from tarry.verbs.jobs.partitions import KnownPartitions, PartitionVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
-from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.jobs.topic_context import Leases, TopicContext
 
 if TYPE_CHECKING:
     from tarry.clients.handle_verbs import HasBlockingQueueVerbs, HasDelayedQueueVerbs, HasMapVerbs, HasTopicVerbs

@@ -15,9 +15,8 @@ from tarry.values.durations import as_datetime, as_timedelta
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.job_fields import NO_NONCE
 from tarry.verbs.jobs.job_values import Added, JobState
-from tarry.verbs.jobs.leases import ADD, ADD_ONCE, calls_without
 from tarry.verbs.jobs.options import ENCODED_DEFAULTS, LARGE, NEW_MARK, ONCE, EncodedOptions, NewJob
-from tarry.verbs.jobs.topic_context import TopicContext
+from tarry.verbs.jobs.topic_context import ADD, ADD_ONCE, TopicContext, calls_without
 
 T = TypeVar("T")
 

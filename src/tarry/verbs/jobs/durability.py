@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from tarry.core.flows import intercept
 from tarry.core.requests import CannotConfirm, Confirmation, Flow, Reply, Request, ScriptCall
 from tarry.errors import BadInput, Unconfirmed
-from tarry.verbs.jobs.leases import ADD, ADD_ONCE
 from tarry.verbs.jobs.options import Durability
+from tarry.verbs.jobs.topic_context import ADD, ADD_ONCE
 
 T = TypeVar("T")
 WITHIN_MS = 2000
