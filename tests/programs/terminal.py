@@ -57,12 +57,16 @@ class Terminal:
         os.write(self._screen, keys.encode())
 
     def interrupt(self) -> int:
-        """Ctrl-C at a question; answers the exit code. It is pressed again while nothing comes: Python misses a signal between its
-        question and its read."""
-        while True:
-            self.process.send_signal(signal.SIGINT)
+        """Ctrl-C at a question; answers the exit code. It is pressed again while ``interrupted`` does not come: Python misses a signal
+        between its question and its read. The rest of the question may come after the key."""
+        self.process.send_signal(signal.SIGINT)
+        while "interrupted" not in self.raw and self.process.poll() is None:
             if select.select([self._screen], [], [], AGAIN_S)[0]:
-                return self.end()
+                with suppress(OSError):  # the terminal is gone with it
+                    self.raw += os.read(self._screen, 65536).decode(errors="replace")
+            else:
+                self.process.send_signal(signal.SIGINT)
+        return self.end()
 
     def end(self) -> int:
         """Reads to its end; answers the exit code."""
