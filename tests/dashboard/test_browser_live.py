@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -67,6 +68,27 @@ def test_a_selection_stays_while_the_page_updates(site: Site, page: Any, client:
     assert page.get_by_label("Select 1").is_checked()
     page.get_by_label("Select 1").uncheck()
     expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_a_bar_chosen_by_keyboard_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, delay="30m") for n in range(3)])
+    page.goto(site.at + "/topic?topic=orders&look=hour")
+    page.locator(".stretch.one").focus()
+    page.keyboard.press("End")
+    topic.add(3, delay="30m")
+    expect(page.locator(".sign .word")).to_have_text("paused while you select")
+    expect(page.locator(".readout")).to_contain_text("job")
+    page.keyboard.press("Tab")
+    expect(page.locator(".readout")).to_be_empty()
+    expect(page.locator(".tiles dd.delayed")).to_have_text("4")
+
+    page.locator(".stretch.one").focus()
+    page.keyboard.press("Home")
+    topic.add(4, delay="30m")
+    expect(page.locator(".sign .word")).to_have_text("paused while you select")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/jobs\\?.*after=\\d+"))
 
 
 def test_a_selection_of_all_matches_stays_while_the_page_updates(site: Site, page: Any, client: tarry.Client) -> None:

@@ -52,6 +52,8 @@
   }
   // whether something is ticked or typed and not yet sent; a part that is never replaced loses nothing
   const hasUnsentInput = () => [...view.querySelectorAll("input")].some((input) => !input.closest("[data-keep]") && (input.checked !== input.defaultChecked || (input.type === "text" && input.value !== input.defaultValue)));
+  // whether the arrow keys have chosen a bar of the time line: an update would move it, and Enter would do nothing
+  const hasChosenBar = () => view.querySelector(".stretch[data-at]") !== null;
   const morphCallbacks = { beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")), beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"), beforeNodeRemoved: (node) => !(node.nodeType === 1 && node.hasAttribute("data-mine")) };
   function show(html) {
     const fresh = parse(html).body;
@@ -61,7 +63,7 @@
   }
   function applyPending() {
     if (pendingView === null) return;
-    if (hasUnsentInput() || confirmDialog.open || dragging) return setStatus("held");
+    if (hasUnsentInput() || hasChosenBar() || confirmDialog.open || dragging) return setStatus("held");
     show(pendingView);
     pendingView = null;
     setStatus("live");
@@ -151,7 +153,8 @@
       dragging.to = found.at;
     }
   });
-  view.addEventListener("pointerleave", () => { crosshair.hidden = true; for (const text of view.querySelectorAll(".readout")) text.textContent = ""; });
+  function clearReadout() { crosshair.hidden = true; for (const text of view.querySelectorAll(".readout")) text.textContent = ""; }
+  view.addEventListener("pointerleave", clearReadout);
   view.addEventListener("pointerdown", (event) => {
     const line = event.target.closest(".time-line"), found = line && event.button === 0 && barAt(line, event.clientX);
     if (found && event.pointerType === "mouse") { dragging = { line, x: event.clientX, from: found.at, to: null }; }
@@ -189,6 +192,13 @@
       stretch.dataset.at = Math.max(0, Math.min(next, bars - 1));
       showReadout(line, barAt(line, x(Number(stretch.dataset.at))), x(Number(stretch.dataset.at)));
     } else if (event.key === "Enter" && at >= 0) jobs(line, barAt(line, x(at)));
+  });
+
+  view.addEventListener("focusout", () => {
+    const chosen = view.querySelector(".stretch[data-at]");
+    if (!chosen) return;
+    delete chosen.dataset.at; // the next update is shown
+    clearReadout();
   });
 
   // ── confirmation in a dialog ──
