@@ -65,7 +65,7 @@ class KeyedTopic(Topic):
         due = sum(job.at <= self.now for job in waiting)
         if max(self.paces.get(key, 0) if self.per is not None else 0, self.pauses.get(key, 0)) > self.now:
             return 0
-        if any(job.holds and job.at > self.now for job in waiting):
+        if self.retry_holds and any(job.holds and job.at > self.now for job in waiting):
             due = sum(job.holds and job.at <= self.now for job in waiting)
         if self.places is not None:
             due = min(due, max(self.places - self.reserved_of(key), 0))

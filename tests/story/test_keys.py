@@ -243,6 +243,28 @@ async def test_a_retry_holds_its_key_where_the_topic_says_so(adapter: Adapter, t
     assert (await topic.check()).ok
 
 
+async def test_retries_that_wait_hold_their_key_only_as_long_as_the_topic_says_so(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    await topic.configure(retry_holds_key=True, key_concurrency=3)
+    await add(topic, clock, "a1 a2 a3 a4")
+    for job in await topic.pop_many(2):
+        await topic.release(job, delay=60)
+    assert await ids_of(topic) == []
+    await topic.configure(retry_holds_key=False)
+    key = await topic.stats(key="a")
+    assert (key.ready, key.held_back, key.limited) == (2, 0, None)
+    assert await ids_of(topic, 1) == ["a3"], "nothing has touched the key since"
+    await topic.configure(retry_holds_key=True)
+    assert await ids_of(topic) == [], "they hold it again"
+    key = await topic.stats(key="a")
+    assert (key.ready, key.held_back, key.limited.reason) == (1, 1, "retry")
+    clock.advance(60)
+    await topic.configure(retry_holds_key=False)
+    assert await ids_of(topic) == ["a1", "a2", "a4"], "the retries are still the first of their key"
+    assert (await topic.check()).ok
+
+
 WAYS_OUT = {
     "delete": lambda topic: topic.delete("a1"),
     "purge": lambda topic: topic.purge("delayed"),

@@ -67,7 +67,7 @@ FAULTS = [
     Fault("topic/add_with_key", "topic/add_with_key", "+ (further % 2) * 8", ""),
     Fault("topic/add_with_key", "topic/add_with_key", "tonumber(ends[2] or 0))", "0)"),
     Fault("topic/delete", "lib/by_key", "then return true, false end\n  touch_key(key)", "then return true, false end"),
-    Fault("topic/pop", "lib/read_key", "or level < FIRST_LEVEL", ""),
+    Fault("topic/pop", "lib/read_key", "or is_held", ""),
     Fault("topic/pop", "lib/expired_reservations", "holds[id] = run and true", "holds[id] = false"),
     Fault("topic/release", "topic/release", "counted == '1' or due_time == '0'", "true"),
     Fault("topic/release", "lib/by_key", "holds and HOLDING or level", "level"),

@@ -9,7 +9,7 @@
 --   paces    sorted set   "r" KEY → until when its rate is spent; "p" KEY → the end of its pause
 --   meta     keys         there was a job with a key: from then on these keys are declared in every call (`KEYED` asks for them)
 --            key_limits   "concurrency n span fair", 0 for none (configure.lua)
---            retry_holds_key   jobs whose attempt failed, or was lost, hold their key until they run again
+--            retry_holds_key   jobs whose attempt failed, or was lost, hold their key until they run again; without it, also those stop holding it
 --            key_pauses   a key was paused
 --            keyed_next   the first of `turns`, or empty
 --            turn         the last turn that was given to a key, with `fair`: turns rise, also within one µs

@@ -19,6 +19,7 @@ local function due_of_level(key, level) return entries_of(key, level, '\0' .. le
 local function state_of_key(key)
   local waiting, holding, ready = entries_of(key, HOLDING, '\0' .. BEYOND), entries_of(key, HOLDING, '\0' .. '0'), 0
   for _, level in ipairs(waiting > 0 and LEVELS or {}) do ready = ready + due_of_level(key, level) end
+  if not of_keys[4] then holding = 0 end  -- they hold it no longer
   local state = {waiting = waiting, ready = ready, reserved = entries_of(key, RESERVED, '\0' .. BEHIND), why = false, ends = false, next = false}
   local ends = redis.call('ZMSCORE', paces, 'r' .. key, 'p' .. key)
   local spent, paused = of_rate > 0 and tonumber(ends[1] or 0) or 0, tonumber(ends[2] or 0)

@@ -37,7 +37,8 @@ local function next_of_key(key, found)
       end
       soonest = math.min(soonest or at, at)
       local level = string.byte(entry, #key + 2)
-      if level >= LAST_LEVEL or level < FIRST_LEVEL then return nil, soonest, found end  -- the last, or a retry that holds the key
+      local is_held = level < FIRST_LEVEL and redis.call('HGET', meta, 'retry_holds_key')  -- a retry, as long as the topic says so
+      if level >= LAST_LEVEL or is_held then return nil, soonest, found end
       found = read_more(key, found, '[' .. key .. '\0' .. string.char(level + 1), 2)
     elseif found.is_cut then
       found = read_more(key, found, '(' .. found[found.k], MOST_READ_OF_KEY)

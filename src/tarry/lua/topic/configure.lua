@@ -55,7 +55,8 @@ end
 
 if place > 0 and version and version <= own then return answer(read_fields()) end
 
-local before_rate, places, kept, kept_dead, spans = unpack(redis.call('HMGET', meta, 'rate', 'concurrency', 'keep_finished', 'keep_dead', 'spans'))
+local before_rate, places, kept, kept_dead, spans, held = unpack(redis.call(
+  'HMGET', meta, 'rate', 'concurrency', 'keep_finished', 'keep_dead', 'spans', 'retry_holds_key'))
 for i = FIRST, #ARGV, 2 do
   local field, value = unpack(ARGV, i, i + 1)
   if parts > 1 and WHOLE[field] then
@@ -111,10 +112,10 @@ else
   redis.call('HDEL', meta, 'bounds')
 end
 if not most_bytes then redis.call('HDEL', meta, 'bytes') end
-local key_concurrency, key_rate, fair = unpack(set, 11, 13)
+local key_concurrency, key_rate, fair, holds = unpack(set, 11, 14)
 local key_limits = (key_concurrency or key_rate or fair) and table.concat({key_concurrency or '0', key_rate or '0 0', fair or '0'}, ' ')
 local before = redis.call('HMGET', meta, 'key_limits', 'keys')
 if key_limits then redis.call('HSET', meta, 'key_limits', key_limits) else redis.call('HDEL', meta, 'key_limits') end
-if (before[1] or '') ~= (key_limits or '') and before[2] then redis.call('HSET', meta, 'recount', '', 'keyed_next', text(now)) end
+if before[2] and ((before[1] or '') ~= (key_limits or '') or held ~= holds) then redis.call('HSET', meta, 'recount', '', 'keyed_next', text(now)) end
 update_watch('', false, handout_limits())
 return answer(set)
