@@ -112,6 +112,28 @@ def test_a_retry_that_moves_frees_its_key_here_and_does_not_hold_it_there(client
     assert (topic.check().ok, other.check().ok) == (True, True)
 
 
+def test_a_retry_that_another_topic_refuses_holds_its_key_again(client: TestClient, clock: Clock) -> None:
+    topic, other = client.topic("t"), client.topic("other")
+    topic.configure(retry_holds_key=True)
+    topic.add("first", id="1", key="k")
+    [job] = topic.pop_many(5)
+    topic.release(job, delay=60)
+    topic.add("second", id="2", key="k")
+    for id in "12":
+        other.add("another", id=id)
+    keys = topic.verbs.context.keys
+    departure, rows = client.engine.run(topic_migration.depart(keys, b"nonce@elsewhere other"))
+    assert topic.get("1").state == "delayed"
+    client.engine.run(topic_migration.end_departure(keys, departure, rows, [False, False]))
+    assert topic.pop() is None
+    assert topic.stats(key="k").limited.reason == "retry"
+    assert client.migrate(topic, other).refused == 2
+    assert topic.pop() is None
+    clock.advance(60)
+    assert [job.body for job in topic.pop_many(5)] == ["first", "second"]
+    assert topic.check().ok
+
+
 def test_schedules_with_a_key_do_not_move_into_partitions(client: TestClient) -> None:
     """Neither one that is here, nor one that an interrupted move took out; and nothing is changed."""
     client.schedules.put("t", "daily", "tea", every="1d")

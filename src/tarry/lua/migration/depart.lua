@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, retrying, attem
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs out of their place, those due first (also if their reservation is over), then dead ones, and keeps their places in `leaving` until the
--- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. `nonce` is unique. A departure
+-- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. A job
+-- that holds its key is "held" there, not "due": for when it is put back. `nonce` is unique. A departure
 -- that was `overtaken` at its destination, by number `above` (this server has lost what it had done, and its clock is behind), gets
 -- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run,
@@ -20,11 +21,12 @@ local function take(set, name)
     local id = found[i]
     bytes = bytes + redis.call('HSTRLEN', jobs, id)
     if name == 'due' then note_out(id, found[i + 1]) end
-    if set == keyed then leave(id) else redis.call('ZREM', set, id) end
+    local holds = false
+    if set == keyed then holds = select(2, leave(id)) else redis.call('ZREM', set, id) end
     if name == 'dead' then note_unkept(tonumber(found[i + 1]), id) end
     redis.call('ZREM', retrying, id)
     take_from_indexes({id})
-    redis.call('HSET', leaving, id, name .. ' ' .. text(tonumber(found[i + 1])))
+    redis.call('HSET', leaving, id, (holds and 'held' or name) .. ' ' .. text(tonumber(found[i + 1])))
   end
 end
 
@@ -56,7 +58,7 @@ for i = 1, #kept, 2 do
   local id = kept[i]
   local value = redis.call('HGET', jobs, id)
   if value then
-    answers[#answers + 1] = {id, kept[i + 1], value, redis.call('HGET', runs, id), redis.call('HGET', attempts, id)}
+    answers[#answers + 1] = {id, (string.gsub(kept[i + 1], '^held', 'due')), value, redis.call('HGET', runs, id), redis.call('HGET', attempts, id)}
   elseif id ~= '' then
     redis.call('HDEL', leaving, id)  -- deleted while it was leaving
   end

@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- include clock job run count flags limits handout_limits watch retries priorities order bytes by_key turns
 
 local FIRST, STRIDE = 3, 2
-local SETS, gone, back = {due = due, dead = dead}, 0, false
+local SETS, gone, back = {due = due, held = due, dead = dead}, 0, false
 if redis.call('HGET', leaving, '') ~= departure then return 0 end
 for i = FIRST, #ARGV, STRIDE do
   local id, arrived = unpack(ARGV, i, i + 1)
@@ -21,11 +21,11 @@ for i = FIRST, #ARGV, STRIDE do
       redis.call('HDEL', attempts, id)
       gone = gone + redis.call('HDEL', jobs, id)
     else
-      if name == 'dead' or not enter(id, at) then
+      if name == 'dead' or not enter(id, at, nil, name == 'held') then
         redis.call('ZADD', SETS[name], at, id)
-        if name == 'due' then index_again(id, at) end
+        if name ~= 'dead' then index_again(id, at) end
       end
-      if name == 'due' then
+      if name ~= 'dead' then
         note_retry(id, tonumber(at), first_failure(id))
         note_in(id, at)
       end
