@@ -16,7 +16,7 @@ import uvicorn
 
 import servers
 import tarry
-from tarry.programs.dashboard import Dashboard
+from tarry.programs.dashboard import Dashboard, dashboard_app
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 
@@ -27,8 +27,11 @@ LONGEST_MS = 60_000
 class Site:
     """A running dashboard; ``stop`` and ``start`` are a restart of the service."""
 
-    def __init__(self, url: str, namespace: str, options: dict[str, Any], root: str) -> None:
+    def __init__(
+        self, url: str, namespace: str, options: dict[str, Any], root: str, patience_s: float = LONGEST_S
+    ) -> None:
         self._url, self._namespace, self._options, self._root = url, namespace, options, root
+        self._patience_s = patience_s
         self._kept = socket.socket()  # its port, also while it is stopped: bound, and nobody listens
         self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._kept.bind(("127.0.0.1", 0))
@@ -48,7 +51,7 @@ class Site:
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        async with tarry.AsyncClient(self._url, namespace=self._namespace, patience=1) as client:
+        async with tarry.AsyncClient(self._url, namespace=self._namespace, patience=self._patience_s) as client:
             self.dashboard = Dashboard(client, **self._options)
             app: Any = self.dashboard
             if self._root:
@@ -66,7 +69,7 @@ class Site:
 
     def sample(self) -> None:
         """The sampler looks now."""
-        asyncio.run_coroutine_threadsafe(self.dashboard.sampler.sample(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.dashboard.sampler.sample(), self._loop).result(LONGEST_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.dashboard.closing.set)
@@ -123,12 +126,17 @@ def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
 
 
 @pytest.fixture
-def site_of(namespace: str) -> Iterator[Callable[..., Site]]:
-    """Start a dashboard: ``site_of(url, allow="admin", root="/mounted")``."""
+def site_of(namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Site]]:
+    """Start a dashboard: ``site_of(url, allow="admin", root="/mounted")``.
+
+    It waits for its server as long as it takes: the machine may be slow. With ``shows_lost`` it answers 503 after 3 s, as it does for users.
+    """
     with ExitStack() as stack:
 
-        def start(url: str, *, root: str = "", **options: Any) -> Site:
-            site = Site(url, namespace, options, root).start()
+        def start(url: str, *, root: str = "", shows_lost: bool = False, **options: Any) -> Site:
+            if not shows_lost:
+                monkeypatch.setattr(dashboard_app, "ANSWER_TIMEOUT_S", LONGEST_S)
+            site = Site(url, namespace, options, root, 1 if shows_lost else LONGEST_S).start()
             stack.callback(site.close)
             return site
 

@@ -40,7 +40,7 @@ def test_a_page_shows_a_lost_server_and_recovers(
     own_server: Callable[..., ServerProcess], site_of: Callable[..., Site], page: Any
 ) -> None:
     running = own_server()
-    site = site_of(running.url)
+    site = site_of(running.url, shows_lost=True)
     page.goto(site.at)
     expect(page.locator("h1")).to_have_text("Nothing has been added yet.")
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")

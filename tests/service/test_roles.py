@@ -21,7 +21,7 @@ from dashboard.conftest import Site
 from service.running_service import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import plain_client
-from tarry.programs.dashboard import sections
+from tarry.programs.dashboard import dashboard_app, sections
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import acl, tokens
 from tarry.worker import Worker
@@ -124,7 +124,8 @@ def test_the_service_works_under_its_acl_user(url_of: Opened, server: str) -> No
     assert refused(server) == {"scan"}
 
 
-def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str) -> None:
+def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard_app, "ANSWER_TIMEOUT_S", LONGEST_S)
     url = url_of("all")
     with tarry.Client(url, namespace=SHOP) as client:
         client.topic("orders").add(1, id="7", if_exists="keep")
