@@ -395,8 +395,8 @@ ROWS = {
     ),
     "recovery": Row(
         "Recovery",
-        "A worker that holds a job is killed with `kill -9`, with all its processes, while another worker waits. The time until that one "
-        "runs the job.",
+        "A worker that holds a job is killed with `kill -9`, with all its processes, while another worker waits. Measured is the time "
+        "until the other one runs the job.",
         recovery,
         {"recovery": Line("a worker killed with -9", "s", "less")},
         together=True,
@@ -412,8 +412,8 @@ ROWS = {
     ),
     "idle": Row(
         "Idle",
-        "A worker waits, and a thousand jobs wait for tomorrow. Commands that the server executes, those inside of scripts "
-        "included, and the processor time of worker and server.",
+        "A worker waits, and a thousand jobs wait for tomorrow. Counted are the commands that the server executes, those inside "
+        "of scripts included, and the processor time of worker and server.",
         idle,
         {
             "idle_commands": Line("commands", "a second", "less"),
