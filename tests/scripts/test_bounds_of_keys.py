@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tarry import NewJob
+from tarry import JobExists, NewJob
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import pop
 
@@ -41,6 +42,33 @@ def test_a_pop_hands_out_fewer_jobs_of_a_topic_with_keys(client: TestClient, top
     topic.add_many([NewJob(n, key=f"k{n % 100}" if n % 2 else None) for n in range(2 * MOST + 1)])
     assert [len(topic.pop_many(1000)) for _ in range(3)] == [MOST, MOST, 1]
     assert topic.check().ok
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 5}, {"if_exists": "replace", "latest": "1h"}], ids=str)
+def test_many_jobs_with_keys_are_added_in_portions_and_keep_their_order(
+    client: TestClient, topic: Any, server: Any, clock: Clock, options: dict[str, Any]
+) -> None:
+    """At one moment, as none of a real clock is. Promise: Bounded scripts."""
+    ids = [f"{number:03x}"[::-1] for number in range(3 * MOST + 1)]  # their order is not that of their jobs
+    jobs = [NewJob(id, id=id, key=f"k{at % 2}") for at, id in enumerate(ids)]
+    topic.add("warm", key="k0")
+    with server.monitor() as monitor:
+        added = topic.add_many(jobs, **options)
+        server.exists("over")
+        calls = [one for one in iter(lambda: monitor.next_command()["command"], "EXISTS over") if "EVALSHA" in one]
+    assert len(calls) == 4
+    assert [one.due for one in added] == [added[0].due + timedelta(microseconds=n) for n in range(len(jobs))]
+    assert added[-1].state == ("delayed" if "delay" in options else "ready")
+    clock.advance("1h")
+    for key in ("k0", "k1"):
+        waiting = [job.id for job in topic.list(limit=1000).jobs if job.key == key and job.body != "warm"]
+        assert waiting == [job.id for job in jobs if job.key == key]
+    with pytest.raises(JobExists) as refused:
+        topic.add_many([*[NewJob(0, key="k0")] * MOST, NewJob(1, id=ids[0])])
+    assert refused.value.done == MOST
+    with pytest.raises(JobExists) as refused:
+        topic.add_many([*[NewJob(0, key="k0")] * MOST, NewJob(1, id=ids[0])], atomic=True)
+    assert refused.value.done == 0
 
 
 @pytest.mark.parametrize("limits", [{"fair": True}, {"key_concurrency": 2, "fair": True}, {"key_concurrency": 1}])

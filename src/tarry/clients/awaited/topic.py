@@ -156,7 +156,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     ) -> list[Added]:
         """Adds many jobs. Each is a body, or a ``NewJob(body, delay=…, id=…)`` with options of its own.
 
-        All jobs are checked before the first is written. They are sent in scripts of at most 1,000 jobs or 1 MB, and each
+        All jobs are checked before the first is written. They are sent in scripts of at most 1,000 jobs (250 if some have keys) or 1 MB, and each
         script adds all of its jobs or none. If a later script fails, ``done`` of the error says how many jobs were added
         before: that of ``JobExists``, ``TopicFull``, ``Unavailable`` or ``Unconfirmed``. ``atomic=True`` adds all jobs or
         none, and refuses more jobs than fit into one script.

@@ -5,7 +5,7 @@ local clock, mode, lease, is_replay = unpack(ARGV)
 -- Adds jobs. `mark_and_due` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
 -- made it; s and a nonce: replace the job with this nonce, refuse any other; l, µs and a space: replace it, due at the latest so long
 -- after its first event; u: update it, lib/update.lua), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that jobs keep their
--- order; without a delay it is due just before now, so that the next pop finds it.
+-- order; without a delay it is due just before now, so that the next pop finds it. A delay below 0 is that of a portion of more jobs.
 -- mode "all": if one job cannot be added, none is; "each": only that one is refused.
 -- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --

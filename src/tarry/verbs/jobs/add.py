@@ -21,6 +21,7 @@ from tarry.verbs.jobs.topic_context import ADD, ADD_ONCE, TopicContext, calls_wi
 T = TypeVar("T")
 
 _MICROSECOND = as_timedelta(1)
+MOST_WITH_KEYS = 250
 ALL, FULL, MOVED = b"all", b"full", b"moved"
 
 
@@ -113,8 +114,9 @@ def add_jobs(
     done: list[Added] | None = None,
     moves: bool = False,
 ) -> Flow[list[Added]]:
-    """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
-    collects what was added, for callers that need it when the rest fails. ``moves``: they come from another topic, and no limit refuses them."""
+    """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB, or 250 jobs where
+    some have keys. ``done`` collects what was added, for callers that need it when the rest fails. ``moves``: they come from another topic,
+    and no limit refuses them."""
     entries = list(bodies)
     if options.needs_id:
         for number, entry in enumerate(entries):
@@ -122,6 +124,8 @@ def add_jobs(
     chunks = _chunks(context, entries, options, new_ids)
     check_atomic(len(chunks), atomic=atomic)
     script = ADD_ONCE if options.scripts == ONCE else ADD
+    if not atomic and len(entries) > MOST_WITH_KEYS and _has_keys(options, entries):
+        chunks = [portion for chunk in chunks for portion in _portions(chunk, len(options.mark))]
     return ask_in_turn((_add_call(context, script, chunk, moves=moves) for chunk in chunks), done)
 
 
@@ -199,6 +203,26 @@ def _chunks(
             chunks.append(items)
         items += item
     return chunks
+
+
+def _has_keys(options: EncodedOptions, entries: Sequence[T | NewJob[T]]) -> bool:
+    return options.contents.key is not None or any(type(one) is NewJob and one.key is not None for one in entries)
+
+
+def _portions(items: list[bytes], mark_size: int) -> list[list[bytes]]:
+    """The items of a script in portions that it adds in the time of a pop: a job with a key takes longer. Their due times go on from
+    one portion to the next, also in one microsecond, so the jobs of a key keep their order."""
+    n, most = len(items) // ADD.stride, MOST_WITH_KEYS
+    if n <= most:
+        return [items]
+    items = items.copy()
+    for at in range(n):
+        mark_and_due = items[at * ADD.stride + 1]
+        size = 1 if mark_and_due[:1] == NEW_MARK else mark_size
+        if mark_and_due[size : size + 1] != b"@":
+            before, delay = at - at % most, int(mark_and_due[size:])
+            items[at * ADD.stride + 1] = mark_and_due[:size] + b"%d" % (before + delay if delay else before - n)
+    return [items[at : at + most * ADD.stride] for at in range(0, len(items), most * ADD.stride)]
 
 
 def refuse_in_partitions(what: str, topic: str, parts: int) -> NoReturn:

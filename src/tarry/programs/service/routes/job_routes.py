@@ -93,7 +93,7 @@ async def add(request: ServiceRequest) -> Added | Response:
 
 @many.handles(jobs.ADD_MANY)
 async def add_many(request: ServiceRequest) -> list[Added]:
-    """Adds many jobs, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
+    """Adds many jobs, in scripts of at most 1,000 jobs (250 if some have keys) or 1 MB, each all or nothing.
 
     All are checked before the first is written. A problem has `done`: how many were added before. `atomic` refuses more
     than one script takes. The header `Idempotency-Key` works for each job as for one that is added alone, by its position
