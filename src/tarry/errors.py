@@ -52,7 +52,7 @@ class JobExists(TarryError):
         super().__init__(message or self.__doc__)
         #: the id that is taken
         self.id = id
-        #: the state of the job that has it
+        #: the state of the job that has the id
         self.state = state
         #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
         self.done = done

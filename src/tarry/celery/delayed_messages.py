@@ -154,7 +154,7 @@ class WaitingTasks:
         return self.topic.reschedule(_job_id(task_id), delay=delay) in ("delayed", "ready")
 
     def revoke(self, task_ids: list[str]) -> None:
-        """Deletes the waiting messages, reports it to the result backend, and sends Celery's signal."""
+        """Deletes the waiting messages of these tasks, reports the tasks as revoked to the result backend, and sends Celery's signal."""
         ids = [_job_id(task_id) for task_id in task_ids]
         jobs = self.topic.get_many(ids)
         for job, state in zip(jobs, self.topic.delete_many(ids), strict=True):

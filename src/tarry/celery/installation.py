@@ -34,10 +34,7 @@ class Control(CeleryControl):
         *args: Any,
         **options: Any,
     ) -> Any:
-        """Before the workers are told: a task that still waits is deleted, and is revoked then and there.
-
-        The workers are told anyway, because a relay may have published it a moment ago.
-        """
+        """Sends a command to the workers, as Celery does. If it revokes a task that still waits, the task is deleted first."""
         try:
             if command in ("revoke", "terminate") and destination is None:
                 task_ids = {**(arguments or {}), **options}.get("task_id")
@@ -47,7 +44,7 @@ class Control(CeleryControl):
         return answer
 
     def reschedule(self, task_id: str, *, countdown: float | None = None, eta: datetime | None = None) -> bool:
-        """Another time for a task that waits. Answers whether it did; a task that was published or revoked stays as it is."""
+        """Sets another time for a waiting task. Returns whether it still waited; a task that was published or revoked stays as it is."""
         if (countdown is None) == (eta is None):
             raise BadInput("countdown, eta: give one of the two.")
         return self._waiting.reschedule(

@@ -101,9 +101,9 @@ class WorkerInfo(Struct, frozen=True):
     since: datetime
     """Since when the server knows it."""
     reported_at: datetime
-    """When it reported what is here."""
+    """When the worker reported these values."""
     now: datetime
-    """The moment of this answer, by the server's clock, as are the two above."""
+    """The moment of this answer, by the server's clock, like ``since`` and ``reported_at``."""
     slots: int
     """How many jobs it runs at a time, at most."""
     busy: int

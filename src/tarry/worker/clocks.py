@@ -35,7 +35,7 @@ class TestClock(Clock):
         self._attached = ExitStack()
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends, these workers use this server and this clock, and their tasks are added here.
+        """Until the test ends, these workers use this server and this clock, and their tasks add jobs here.
 
         The workers work when the clock is advanced; ``async with worker`` in an application does not start them.
         """
@@ -112,7 +112,7 @@ class TestAsyncClock:
         return self.clock.now
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends these workers use this server and this clock, and their tasks are added here."""
+        """Until the test ends these workers use this server and this clock, and their tasks add jobs here."""
         self.clock.attach(*workers)
 
     async def advance(self, duration: Duration) -> None:

@@ -316,7 +316,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                  All are finished together, and ``tarry.Failed`` says which have failed. A batch takes one slot, and by default ``concurrency`` is 1
         ``timeout``  the longest time of one run. An async handler is cancelled then, and a child process is killed. A function in a thread cannot be
                  stopped: its job stays reserved until it returns, and only then the attempt has failed
-        ``retry``  how long a failed job waits: ``"2s"``, a ``BackOff``, a map from exceptions, or a function. An exception means that only this one is retried
+        ``retry``  how long a failed job waits: ``"2s"``, a ``BackOff``, a map from exceptions, or a function. An exception type means that
+                 only this one is retried
         ``max_attempts``  how often a job may be handed out; ``None``: without a limit. Wins over the topic's; a job's own wins over both
         ``cancel_when_lost``  cancels an async handler whose job's reservation is lost
         ``max_lateness``, ``on_too_late``  a job that is later than this is given to ``on_too_late``, and is finished when that returns. Without ``on_too_late``
@@ -451,7 +452,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         ``name``  the task's name, which its jobs carry; by default the function's
         ``topic``  the topic of its jobs; by default the topic with the worker's name
         ``concurrency``  how many run at a time: by default 100, or 20 threads for plain functions. Of several tasks in one topic, the largest applies to all
-        ``key``  makes the key of each job of its arguments: ``key=lambda order: order.customer``
+        ``key``  makes the key of each job from its arguments: ``key=lambda order: order.customer``
 
         The other options are those of ``on``. Tasks of one topic have the same limits for each key.
         """

@@ -101,7 +101,7 @@ def drop_when_late(
 
 
 def current_job() -> BaseJob[Any]:
-    """Inside a task: the job that it runs for. ``current_job().lost`` tells whether its reservation was lost."""
+    """The job of the task that calls this. ``current_job().lost`` tells whether its reservation was lost."""
     try:
         return _current.get()
     except LookupError:

@@ -47,7 +47,7 @@ class Worker(Registry):
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
     ``release_on_disconnect``  a killed worker's jobs go to another running worker within two seconds if the server sees its connection end,
-                     otherwise after their time to run; ``False``: always after that
+                     otherwise after their time to run; ``False``: always after their time to run
     ``grace``        how long running handlers may go on after ``stop``
     ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits forever
     ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log
@@ -115,7 +115,7 @@ class Worker(Registry):
     def using(
         self, server: str | Client | AsyncClient, *, namespace: str | None = None, start: bool = True
     ) -> Generator[Worker]:
-        """A block in which the worker works on another server, and its tasks are added there: for tests.
+        """A block in which the worker works on another server, and its tasks add their jobs there: for tests.
 
         ``namespace`` goes with a URL, because a client has its own. With ``start=False``, ``async with worker`` does not
         start it; call ``run_until_idle`` yourself.
@@ -151,7 +151,7 @@ class Worker(Registry):
         jobs had to be released.
 
         The worker waits for a server that does not answer. Once it has served a topic, it also waits if the server refuses writes,
-        because of a full disk or a changed password. Cancelling it releases the running jobs at once, uncounted. A client
+        because of a full disk or a changed password. Cancelling it releases the running jobs at once, and counts no attempt. A client
         that the worker was given stays open.
 
         Raises ``ServerUnfit`` or ``BadInput`` if it cannot start, and ``ServerUnfit`` if its work in the background fails ten
@@ -163,7 +163,7 @@ class Worker(Registry):
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
         The worker also does jobs that become due meanwhile, such as those that a handler adds, and retries, but not those that a rate
-        or a pause holds back. Cancelling it releases the running jobs at once, uncounted.
+        or a pause holds back. Cancelling it releases the running jobs at once, and counts no attempt.
         """
         return await self._execute(signals=False, until_idle=True)
 

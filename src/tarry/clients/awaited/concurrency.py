@@ -271,8 +271,8 @@ class MappingOperators(Generic[Key, V]):
         def _items(self) -> AsyncIterator[tuple[Key, V]]: ...
 
     def keys(self) -> AsyncIterator[Key]:
-        """The keys, read a page at a time. Each comes once, expired ones do not, and no idle time begins again. ``Opaque`` if
-        a key is unreadable."""
+        """The keys, read a page at a time. Each key comes once, expired ones never. Reading them restarts no idle time. An unreadable key
+        is ``Opaque``."""
         return self.__aiter__()
 
     def values(self) -> AsyncIterator[V]:

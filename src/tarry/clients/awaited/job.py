@@ -23,14 +23,14 @@ T = TypeVar("T")
 class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
     """A job that you have reserved, for its TTR. As a context manager it settles itself:
 
-    the end of the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, uncounted.
+    the end of the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, and counts no attempt.
     If you settle the job inside the block, its end does nothing.
     """
 
-    # blocking: A job in your hands, reserved for its TTR. As a context manager it settles itself:
+    # blocking: A job that you have reserved, for its TTR. As a context manager it settles itself:
     #
-    # leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
-    # Settle it inside the block, and leaving does nothing more.
+    # leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, and counts no attempt.
+    # If you settle the job inside the block, its end does nothing.
 
     if not TYPE_CHECKING:
         ack = OtherWord("finish")
@@ -73,7 +73,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
         return False
 
     async def finish(self, *, result: Any = None) -> None:
-        """Finishes the job. The same as ``topic.finish(job)``; the methods below are like those of the topic, too."""
+        """Finishes the job. The same as ``topic.finish(job)``; its other verbs are like those of the topic, too."""
         await self._topic.finish(self, result=result)
 
     @hide_others

@@ -52,10 +52,10 @@ class AsyncSchedules:
         ``every``  the period. Each occurrence is one period after the one before, so nothing drifts
         ``first``  when the first occurrence of ``every`` is; by default one period from now
         ``cron``, ``tz``  instead of ``every``: a calendar, such as ``"0 9 * * mon"``, and its time zone
-        ``missed``  what happens to occurrences at which no client popped: ``"skip"`` adds no job if it would be later than a minute, ``"once"`` adds one job
-                 for the last of them, ``"all"`` adds one for each of the last 1,000
+        ``missed``  what happens to occurrences at which no client popped: ``"skip"`` adds no job if it would be more than a minute late,
+                 ``"once"`` adds one job for the last of them, ``"all"`` adds one for each of the last 1,000
 
-        The other options are those of its jobs. A job's id has the occurrence: ``"ID@2026-03-29T07:00:00Z"``. If a change
+        The other options are those of its jobs. A job's id contains its occurrence: ``"ID@2026-03-29T07:00:00Z"``. If a change
         does not concern the times, the next occurrence stays as it was. Raises ``BadInput``, also if a worker's code declares
         a schedule with this id.
         """

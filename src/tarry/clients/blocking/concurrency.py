@@ -279,8 +279,8 @@ class MappingOperators(MutableMapping[Key, V]):
         return int(self._cache.size())
 
     def keys(self) -> KeysView[Key]:
-        """The keys, read a page at a time. Each comes once, expired ones do not, and no idle time begins again. ``Opaque`` if
-        a key is unreadable."""
+        """The keys, read a page at a time. Each key comes once, expired ones never. Reading them restarts no idle time. An unreadable key
+        is ``Opaque``."""
         return super().keys()
 
     def values(self) -> ValuesView[V]:

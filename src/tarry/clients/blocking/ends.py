@@ -92,8 +92,8 @@ class ServerEnds:
 class Ends(Generic[T]):
     """The ends of a topic's jobs. Made by ``topic.ends()``; nothing is read before you iterate over it.
 
-    You may iterate again after a ``break``, after the end of its ``wait``, or after an error of the server. It continues
-    behind the end that it returned last.
+    You may iterate again after a ``break``, when ``wait`` is over, or after an error of the server. The iteration continues behind the end
+    that it returned last.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Ends(Generic[T]):
             self.close()
 
     def next(self, *, wait: Duration | None = 0) -> End[T] | UnknownEnds | None:
-        """Returns the next one, as the iteration does; ``None`` if none comes within ``wait``. At the end call ``close``."""
+        """Returns the next end, as the iteration does; ``None`` if none comes within ``wait``. When you need no more, call ``close``."""
         return self._next(wait_seconds(wait))
 
     def _next(self, seconds: float) -> End[T] | UnknownEnds | None:

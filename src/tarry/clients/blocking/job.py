@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 @refuse_other_with
 class Job(BaseJob[T], metaclass=HidesOtherWords):
-    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
+    """A job that you have reserved, for its TTR. As a context manager it settles itself:
 
-    leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
-    Settle it inside the block, and leaving does nothing more.
+    leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, and counts no attempt.
+    If you settle the job inside the block, its end does nothing.
     """
 
     if not TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         return False
 
     def finish(self, *, result: Any = None) -> None:
-        """Finishes the job. The same as ``topic.finish(job)``; the methods below are like those of the topic, too."""
+        """Finishes the job. The same as ``topic.finish(job)``; its other verbs are like those of the topic, too."""
         self._topic.finish(self, result=result)
 
     @hide_others

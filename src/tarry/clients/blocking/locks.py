@@ -66,7 +66,8 @@ class RedisLocks(LockWatchdog):
 
 
 class LockLostEvent:
-    """Tells whether a lock was lost, and can be waited for. It is set in time or early, by the clock of this process."""
+    """Tells whether a lock was lost, and can be waited for. By the clock of this process, it is set when the lease ends or earlier, never
+    later."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
         self._table = table
@@ -145,7 +146,8 @@ class Grant:
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Calls ``callback()`` in a thread of the client when the lock is lost; at once if it is lost already."""
+        """Calls ``callback()`` when the lock is lost, in a thread of the client (awaited: in the event loop); at once if it is lost
+        already."""
         self._locks.table.listen(self._hold, callback)
 
     def check(self) -> None:
@@ -244,7 +246,7 @@ class Lock:
     def release(self) -> None:
         """Releases the lock once, for the thread or task that holds it.
 
-        Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
+        Raises ``NotAcquired`` if this one does not hold it, ``LockLost`` if it was lost before.
         """
         locks = self._locks()
         hold = locks.table.hold_of(self._id, current_holder())

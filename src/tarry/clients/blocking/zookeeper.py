@@ -112,7 +112,8 @@ class Client:
         """The lock of this name in the namespace. Waiters are served in the order in which they came.
 
         ``wait``  how long to wait for it; ``None``: forever
-        ``lease``  the time after which it ends, even if its process does not notice; ``None``: as long as this process and its connection live
+        ``lease``  the time after which the lock ends, even if its holder does not notice; ``None``: as long as this process and its
+                 connection live
         ``shared``  with ``True`` it is the ``InterProcessMutex`` of a Java program with Curator, by its path, such as ``/locks/stock``. It is the same in
                  every namespace
         """

@@ -43,11 +43,11 @@ class GuardedStats:
     """The numbers of a guarded queue at one moment."""
 
     size: int
-    """How many items it has."""
+    """How many items the queue has, due or not."""
     overdue: int
-    """How many of them are due."""
+    """How many items are due."""
     next_due: datetime | None
-    """When the first item is due, or was; ``None`` if it is empty."""
+    """When the first item is due, or was; ``None`` if the queue is empty."""
     lateness: timedelta
     """How late the first item is; zero if none is due."""
 

@@ -64,11 +64,11 @@ class DeadGroup:
     count: int
     """How many jobs it has."""
     first: datetime
-    """When the first of them died."""
+    """When the first job of the group died."""
     last: datetime
-    """When the last of them died."""
+    """When the last job of the group died."""
     samples: tuple[str, ...]
-    """The ids of up to three of them; those that died last."""
+    """The ids of up to three jobs of the group, those that died last."""
 
     def __add__(self, later: DeadGroup) -> DeadGroup:
         """The same group, with the jobs of a later page."""

@@ -89,7 +89,7 @@ class Added(Struct, frozen=True):
     is_new: bool
     """Whether the call added a job. False if ``if_exists`` found one with this id and left it there."""
     state: JobState
-    """``finished`` only of a job that ``if_exists="once"`` found."""
+    """The job's state; ``finished`` only if ``if_exists="once"`` found a finished job."""
     due: datetime
     """When the job is due; of a reserved job the end of its TTR, of a dead one when it died, of a finished one until when it
     is kept."""
@@ -156,7 +156,7 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
 
     @property
     def steps(self) -> dict[str, Any]:
-        """The kept results of its steps, by their names, the first one first."""
+        """The results of its steps by the steps' names, in the order in which they were kept."""
         return {name: msgspec.json.decode(result) for name, result in self.kept_steps.items()}
 
     @property

@@ -66,9 +66,10 @@ class LimitStatus:
     """Why ready jobs are not handed out, and until when at least."""
 
     reason: LimitReason
-    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (a limit of each waiting key)."""
+    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (each key with ready jobs has reached a limit of its own, or is
+    paused)."""
     until: datetime | None
-    """The earliest moment at which one can be handed out. ``None`` if that depends on ``resume``, or on the end of a job."""
+    """The earliest moment at which a ready job can be handed out. ``None`` if that depends on ``resume``, or on the end of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +135,11 @@ class Stats:
     due_in_1m: int = 0
     """Delayed jobs that will be due in the next minute."""
     due_in_5m: int = 0
-    """The same for the next five minutes."""
+    """Delayed jobs that will be due in the next five minutes."""
     due_in_15m: int = 0
-    """The same for the next fifteen minutes."""
+    """Delayed jobs that will be due in the next fifteen minutes."""
     full: bool = False
-    """Whether another job would be refused with ``TopicFull``; with partitions, by one of them."""
+    """Whether another job would be refused with ``TopicFull``; with partitions, by at least one of them."""
     not_added: int = 0
     """Jobs that were refused with ``TopicFull``."""
     held: int = 0
@@ -150,11 +151,11 @@ class Stats:
     """How many jobs may wait, in all partitions together; ``None``: any number."""
     max_pending_bytes: int | None = None
     held_back: int = 0
-    """Those ready jobs that cannot go now, because others of their key run, or it has spent its rate, is paused or waits for a retry. The
-    number is exact for up to 100 keys that could run. With a ``key_concurrency`` above 1 and more such keys, it assumes that one job of
-    each further key can go, so it may be too high."""
+    """Ready jobs that cannot be handed out now, because others of their key run, or their key has spent its rate, is paused or waits for a
+    retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1,
+    it counts one job of each further key as free, so it may be too high."""
     can_go_since: datetime | None = None
-    """Since when the first ready job that its key does not hold back could go; ``None``: there is none."""
+    """Since when a ready job that its key does not hold back could have been handed out: the earliest. ``None``: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +261,13 @@ class TopicSettings:
     keep_dead: timedelta | None
     """How long dead jobs are kept; ``None``: forever."""
     rate: Rate | None
-    """How many jobs may be handed out in a time; ``None``: any number."""
+    """The most jobs that are handed out in a span of time; ``None``: any number."""
     burst: int | None
     """How many jobs may be handed out at once after a quiet time; ``None``: there is no rate."""
     concurrency: int | None
     """How many jobs may be reserved at a time; ``None``: any number."""
     max_lateness: timedelta | None
-    """How late a job may be handed out; a job that is later dies. ``None``: any time."""
+    """How late a job may be handed out; a job that is later dies. ``None``: however late."""
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
     max_pending: int | None = None
@@ -276,7 +277,7 @@ class TopicSettings:
     key_concurrency: int | None = None
     """How many jobs of one key may be reserved at a time; ``None``: any number."""
     key_rate: Rate | None = None
-    """How many jobs of one key may begin in a time; ``None``: any number."""
+    """The most jobs of one key that begin in a span of time; ``None``: any number."""
     fair: bool = False
     """Whether the keys take turns."""
     retry_holds_key: bool = False

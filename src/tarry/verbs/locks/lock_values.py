@@ -31,4 +31,4 @@ class LockState:
     remaining: timedelta | None
     """The time until the lease ends; ``None`` if the lock is free, or ends with its holder's session."""
     waiting: int | None
-    """The number of waiters: clients on Redis (on a Cluster, of one node), waiters on ZooKeeper."""
+    """How many wait for the lock: on Redis clients (on a Cluster those of one node), on ZooKeeper threads and tasks."""

@@ -86,8 +86,8 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return values
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
-        """Removes and returns the first element of this queue. If it is empty, takes it from the first of the others that is
-        not. This queue's codec decodes it."""
+        """Removes and returns the first element of this queue, or, if this queue is empty, of the first of the others that has one. This
+        queue's codec decodes it."""
         found = await self.poll_from_any_with_name(*queues, wait=wait)
         return None if found is None else found[1]
 

@@ -60,7 +60,7 @@ class AsyncMapDict(MappingOperators[K, V]):
     @overload
     async def get(self, key: K, default: V | T) -> V | T: ...
     async def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
+        """The value of a key, or ``default``. The entry's idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
         found = await self._cache.get(key)
         return default if found is None else found
 
@@ -103,7 +103,7 @@ class AsyncMapDict(MappingOperators[K, V]):
         return value if found is None else found
 
     async def update(self, entries: SupportsKeysAndGetItem[K, V] | Iterable[tuple[K, V]] = (), /, **more: V) -> None:
-        """Puts many entries, of a mapping or of pairs, as ``put_all``, which gives them times.
+        """Puts many entries, from a mapping or pairs. To give them times, use ``put_all`` of the map.
 
         Raises ``BadInput`` before anything is written.
         """

@@ -56,7 +56,7 @@ class MapDict(MappingOperators[K, V]):
     @overload
     def get(self, key: K, default: V | T) -> V | T: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
+        """The value of a key, or ``default``. The entry's idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
         found = self._cache.get(key)
         return default if found is None else found
 
@@ -99,7 +99,7 @@ class MapDict(MappingOperators[K, V]):
         return value if found is None else found
 
     def update(self, entries: SupportsKeysAndGetItem[K, V] | Iterable[tuple[K, V]] = (), /, **more: V) -> None:
-        """Puts many entries, of a mapping or of pairs, as ``put_all``, which gives them times.
+        """Puts many entries, from a mapping or pairs. To give them times, use ``put_all`` of the map.
 
         Raises ``BadInput`` before anything is written.
         """

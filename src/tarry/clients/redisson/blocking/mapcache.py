@@ -65,7 +65,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         self.close()
 
     def close(self) -> None:
-        """Stops removing expired entries by this object. The next call would begin again."""
+        """This object stops removing expired entries. With the next call it begins again."""
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
@@ -153,7 +153,7 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: K) -> V | None:
-        """The value of a key, or ``None``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
+        """The value of a key, or ``None``. The entry's idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
         return self._run(self.verbs.get(key))
 
     def get_all(self, keys: Iterable[K]) -> dict[K, V]:
@@ -243,13 +243,13 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
         """Limits how many entries the map may have, for all clients; 0: any number.
 
-        Further entries are removed at once and with each write, with the event ``removed``: those whose last use is longest
+        Entries beyond that are removed at once and with each write, with the event ``removed``: those whose last use is longest
         ago (``LRU``), or those that were used least often (``LFU``).
         """
         self._run(self.verbs.set_max_size(size, mode, False))
 
     def try_set_max_size(self, size: int, *, mode: Mode = "LRU") -> bool:
-        """Sets the maximum size if the map has none yet. Returns whether the map has this one now."""
+        """Sets the maximum size if the map has none yet. Returns whether the map has this maximum now."""
         return self._run(self.verbs.set_max_size(size, mode, True))
 
     def evict(self) -> int:
@@ -280,8 +280,8 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
         or all of them.
 
         The handler gets one event after the other, in a thread of the client. If it fails, the error is logged. Events are
-        missed while the connection is lost. Once a map has a listener, all clients publish its events, as long as its options
-        are stored.
+        missed while the connection is lost. Once a map has had a listener, all clients publish its events, as long as the server keeps the
+        map's options.
         """
         calls = HandlerCalls(self._engine, self.verbs, self._evictor_key, handler, kinds)
         calls.begin()

@@ -37,7 +37,7 @@ class QueueStats:
     leaving: int
     """Elements on their way into a topic."""
     movers: int
-    """The mover and its deputy: 0 means that no consumer uses tarry."""
+    """How many processes of tarry move the queue or stand by as a deputy: 2 at most, 0 if no consumer uses tarry."""
     next_due: datetime | None
     """When the first element is due, or was."""
     format: str | None = None

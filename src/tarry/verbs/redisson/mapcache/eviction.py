@@ -89,10 +89,10 @@ def _trimmed(reply: Reply) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePolicy:
-    """Redisson's rule for eviction: every ``minimum`` to ``maximum``, it removes ``amount`` entries of each kind.
+    """Redisson's rule for eviction: a look every ``minimum`` to ``maximum``, which removes at most ``amount`` entries of each kind.
 
-    If three looks found nothing, or fewer each time, the time between two looks grows by half. After three full looks it
-    shrinks to a quarter. Raises ``BadInput``.
+    If three looks in a row found nothing, or each found fewer entries than the one before, the time between two looks grows by half.
+    If three in a row found equally many, ``amount`` or more, it shrinks to a quarter. Raises ``BadInput``.
     """
 
     minimum: Duration = 5
@@ -100,7 +100,7 @@ class AdaptivePolicy:
     maximum: Duration = 1800
     """The longest time between two looks."""
     amount: int = 100
-    """How many entries of each kind one look removes, from 1 to 1000."""
+    """How many entries one look removes at most, of those past their time to live and again of those past their idle time: 1 to 1000."""
     remove_empty: bool = False
     """Whether an empty map is not looked at until it is used again."""
 

@@ -51,4 +51,4 @@ class MapStats:
     listened: bool
     """Whether events are published: the map has had a listener."""
     evictors: int
-    """Evictors of the map: the evictor and its deputy."""
+    """How many processes evict entries or stand by as a deputy: 2 at most."""
