@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ ERROR = re.compile(r"error_reply\('([A-Z]+ [^']*)'(?: \.\. ([\w.]+))?")
 CALL = re.compile(r"redis\.p?call\((?:[^',]* and '([A-Z]+)' or )?'([A-Z]+)', ([\w\[\]]+)([\w, ]*)")
 COMMENT = re.compile(r"--[^\n]*")
 FUNCTION = re.compile(r"^local function (\w+)\([^\n]*\n(?:(?: [^\n]*)?\n)*?end\n", re.M)
+WORD = re.compile(r"\w+")
 READING = {
     "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HPTTL", "HRANDFIELD", "HSCAN", "HSTRLEN", "INFO", "LINDEX", "LLEN", "LPOS", "LRANGE",
     "PTTL", "PUBSUB", "STRLEN", "TIME", "TYPE", "ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANGE", "ZRANGEBYSCORE", "ZRANK", "ZSCAN", "ZSCORE",
@@ -196,10 +198,14 @@ def _calls(source: str) -> Iterator[tuple[str, str]]:
                 yield from ((command, further) for further in more.split(", ") if further in keys)
 
 
+@cache
 def _called(source: str) -> str:
     """Without comments, and without functions that nobody calls."""
     text = COMMENT.sub("", source)
-    while unused := [found[0] for found in FUNCTION.finditer(text) if len(re.findall(rf"\b{found[1]}\b", text)) == 1]:
+    while True:
+        times = Counter(WORD.findall(text))
+        unused = [found[0] for found in FUNCTION.finditer(text) if times[found[1]] == 1]
+        if not unused:
+            return text
         for one in unused:
             text = text.replace(one, "")
-    return text

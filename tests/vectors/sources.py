@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 LUA = Path(__file__).resolve().parents[2] / "src" / "tarry" / "lua"
@@ -26,6 +26,7 @@ def text_of(name: str) -> str:
     return (LUA / f"{name}.lua").read_text("utf-8")
 
 
+@lru_cache(maxsize=512)
 def assembled(script: str, text: Callable[[str], str] = text_of) -> str:
     """The script with its shared parts; ``text`` returns that of a file."""
 

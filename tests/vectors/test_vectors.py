@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from vectors.calls import Server, Vector
 from vectors.cases import CASES
 from vectors.planted import FAULTS, Fault
 
+NEAR = 2
+"""Marks."""
 SCRIPTS = sorted({case.call.script for case in CASES})
 UNREACHED = tomllib.loads((Path(__file__).parent / "unreached.toml").read_text("utf-8"))["line"]
 
@@ -27,8 +29,25 @@ def server() -> Iterator[Server]:
         yield connected
 
 
+@cache
 def of(script: str) -> list[Vector]:
     return [one for one in calls.written() if one["script"] == script]
+
+
+@pytest.fixture(scope="module")
+def reached(server: Server) -> dict[tuple[str, str], set[str]]:
+    """The marks that each vector passes, by its script and name."""
+    found = {}
+    for script in SCRIPTS:
+        text = sources.assembled(script, sources.marked)
+        for vector in of(script):
+            with server.subscribed(vector.get("subscribed", ())):
+                outcome = calls.run(server, vector, text)
+            assert outcome.reply == vector["reply"], vector["name"]
+            found[script, vector["name"]] = {
+                mark for name, _, marks in outcome.kept if name == sources.HITS for mark in marks
+            }
+    return found
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -43,17 +62,9 @@ def test_a_script_is_put_together_as_the_contract_says() -> None:
         assert sources.assembled(name).encode() == script.source
 
 
-def test_the_vectors_reach_every_line_but_those_that_are_listed(server: Server) -> None:
-    reached, wanted = set(), set()
-    for script in SCRIPTS:
-        wanted |= sources.marks(script)
-        text = sources.assembled(script, sources.marked)
-        for vector in of(script):
-            with server.subscribed(vector.get("subscribed", ())):
-                outcome = calls.run(server, vector, text)
-            assert outcome.reply == vector["reply"], vector["name"]
-            reached |= {mark for name, _, marks in outcome.kept if name == sources.HITS for mark in marks}
-    missing = {(mark.partition(":")[0], line_of(mark)) for mark in wanted - reached}
+def test_the_vectors_reach_every_line_but_those_that_are_listed(reached: dict[tuple[str, str], set[str]]) -> None:
+    wanted = set[str]().union(*map(sources.marks, SCRIPTS))
+    missing = {(mark.partition(":")[0], line_of(mark)) for mark in wanted.difference(*reached.values())}
     listed = [(one["file"], one["text"]) for one in UNREACHED]
     assert [
         one for one in missing if not any(one[0] == file and one[1].startswith(text) for file, text in listed)
@@ -64,19 +75,32 @@ def test_the_vectors_reach_every_line_but_those_that_are_listed(server: Server) 
 
 
 def line_of(mark: str) -> str:
-    file, _, place = mark.partition(":")
-    return sources.text_of(file).splitlines()[int(place.split()[0]) - 1].strip()
+    return sources.text_of(mark.partition(":")[0]).splitlines()[number_of(mark) - 1].strip()
+
+
+def number_of(mark: str) -> int:
+    return int(mark.partition(":")[2].split()[0])
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.script} {fault.old[:40]}")
-def test_the_vectors_notice_a_planted_fault(server: Server, fault: Fault) -> None:
+def test_the_vectors_notice_a_planted_fault(
+    server: Server, reached: dict[tuple[str, str], set[str]], fault: Fault
+) -> None:
+    """Those that pass next to it are asked first."""
+
     def planted(file: str) -> str:
         text = sources.text_of(file)
         assert file != fault.file or fault.old in text
         return text.replace(fault.old, fault.new) if file == fault.file else text
 
+    place = sources.text_of(fault.file).partition(fault.old)[0].count("\n") + 1
+    marks = sorted(
+        (one for one in sources.marks(fault.script) if one.partition(":")[0] == fault.file),
+        key=lambda mark: abs(number_of(mark) - place),
+    )[:NEAR]
+    vectors = sorted(of(fault.script), key=lambda one: -len(reached[fault.script, one["name"]].intersection(marks)))
     assemble = partial(sources.assembled, text=planted)
-    assert next(calls.faults(server, of(fault.script), assemble), None) is not None
+    assert next(calls.faults(server, vectors, assemble), None) is not None
 
 
 def test_every_script_has_vectors_and_planted_faults() -> None:
