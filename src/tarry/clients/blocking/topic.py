@@ -104,7 +104,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
                  is, even if it is dead. ``"once"``: the same, also if a job with this id is finished and the topic keeps it; a topic without
                  ``keep_finished`` raises ``NotKept``. ``"replace"``: the new job takes its place. ``"update"``: the body changes, and the options
                  that are given; the due time stays
-        ``latest``  with ``if_exists="replace"``: the job is due at the latest this long after the first event that no handler has seen
+        ``latest``  with ``if_exists="replace"``: the job is due at the latest this long after the first of the adds that no handler has
+                 seen
         ``ttr``  its time to run. This and the next two win over those of the consumer and of the topic
         ``max_attempts``  how often it may be handed out; ``None``: without a limit
         ``max_lateness``  how late it may be handed out; if it is later, it dies as ``too late``
@@ -157,9 +158,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     ) -> list[Added]:
         """Adds many jobs. Each is a body, or a ``NewJob(body, delay=…, id=…)`` with options of its own.
 
-        All jobs are checked before the first is written. They are sent in scripts of at most 1,000 jobs (250 if some have keys) or 1 MB, and each
-        script adds all of its jobs or none. If a later script fails, ``done`` of the error says how many jobs were added
-        before: that of ``JobExists``, ``TopicFull``, ``Unavailable`` or ``Unconfirmed``. ``atomic=True`` adds all jobs or
+        All jobs are checked before the first is written. They are sent in scripts of at most 1,000 jobs (250 if some have keys) or 1 MB, and
+        each script adds all of its jobs or none. If a later script fails, the error (``JobExists``, ``TopicFull``, ``Unavailable`` or
+        ``Unconfirmed``) says in ``done`` how many jobs were added before. ``atomic=True`` adds all jobs or
         none, and refuses more jobs than fit into one script.
         """
         if others or words or bodies is MISSING:
@@ -312,7 +313,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, ids))
 
     def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
-        """Deletes the job, whatever its state is. If a consumer has it, that gets an error when it settles the job.
+        """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles it.
 
         Returns the state that the job was in, or ``None`` if it is unknown. With ``running``, a worker that runs the job
         stops the run, within half of the worker's TTR. With ``state``, only a job in this state is deleted: ``state="dead"``
@@ -391,7 +392,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
         ``state`` may also be ``"retrying"``, which are the delayed jobs that have failed before, or ``"finished"``. Finished
         jobs are listed only by this name, in the order in which they will be forgotten. Give the page's ``cursor`` to get the
-        next page. ``due_before`` is a limit that is not included. An unknown topic has no jobs.
+        next page. ``due_before`` leaves out jobs that are due at that moment or later. An unknown topic has no jobs.
 
         To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the
         ``group`` of dead jobs. A page then has the matches among the next thousand jobs, so it may be empty although others
@@ -418,7 +419,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         place in the code.
 
         One call reads up to ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does.
-        To read on, give the result's ``cursor``, and add up the results; of ``dead`` jobs in all, ``scanned`` were read.
+        The result says how many jobs are ``dead``, and how many were ``scanned``. To read on, give its ``cursor``, and add up the results.
         ``list("dead", group=…)`` returns the jobs of a group.
         """
         from tarry.verbs.jobs.dead_groups import JobSearch
