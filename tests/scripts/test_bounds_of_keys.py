@@ -118,6 +118,35 @@ def test_wrong_turns_do_not_make_a_pop_longer(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("change", [{"key_concurrency": 2}, {"key_rate": "100/s"}, {"fair": False}], ids=str)
+@pytest.mark.parametrize("n", [1, 100])
+def test_a_change_of_the_limits_does_not_make_a_pop_longer(
+    client: TestClient, topic: Any, server: Any, clock: Clock, n: int, change: dict[str, Any]
+) -> None:
+    """Some of their turns are found by each pop, until all are."""
+    topic.configure(fair=True, key_concurrency=1)
+    names = [f"k{number:03}" for number in range(500)]
+    topic.add_many([NewJob(at, key=name) for at in range(2) for name in names])
+    held = topic.pop_many(250) + topic.pop_many(250)
+    assert len(held) == 500
+    topic.configure(**change)
+    topic.add_many([NewJob("free", key=f"free {number}") for number in range(50)])
+    pops, jobs = 0, 0
+    while server.hexists(part(topic, "meta"), "recount"):
+        taken, seen = keys_looked_at(server, topic, lambda: pop_some(client, topic, n))
+        pops, jobs = pops + 1, jobs + len(taken.jobs)
+        assert len(seen) <= 2 * len(taken.jobs) + MOST_WRONG
+        assert taken.jobs or taken.ask_again
+    assert pops <= (len(names) + 50) / (MOST_WRONG / 2) + 1
+    topic.finish_many(held)
+    while taken := topic.pop_many(250):
+        jobs += len(taken)
+    clock.advance("1s")
+    assert jobs + len(topic.pop_many(250)) + len(topic.pop_many(250)) == 550
+    assert topic.check().ok
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 5])
 def test_a_flood_of_one_key_delays_no_other_key(client: TestClient, topic: Any, server: Any, concurrency: int) -> None:
     """A new job of another key is handed out within the next ``concurrency`` + 2, and no pop looks further."""
