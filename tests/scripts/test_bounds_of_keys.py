@@ -169,3 +169,14 @@ def test_a_flood_of_one_key_delays_no_other_key(client: TestClient, topic: Any, 
                 held += [topic.pop()]
                 break
     assert topic.check().ok
+
+
+def test_the_numbers_of_a_topic_without_jobs_of_keys_ask_for_these_once(topic: Any, server: Any) -> None:
+    topic.add_many(range(3), delay=60)
+    topic.add("ready")
+    with server.monitor() as monitor:
+        assert (topic.stats().delayed, topic.stats().ready) == (3, 1)
+        server.exists("over")
+        said = list(iter(lambda: monitor.next_command()["command"], "EXISTS over"))
+    asked = [one for one in said if one.split()[1] in {part(topic, name) for name in ("keyed", "by_key", "turns")}]
+    assert asked == [f"ZCARD {part(topic, 'keyed')}"] * 2

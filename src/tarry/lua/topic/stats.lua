@@ -13,12 +13,14 @@ local function first_of(set, least)
   return redis.call('ZRANGE', set, least, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2] or false
 end
 
-local present = text(now)
+local present, waiting_with_key = text(now), redis.call('ZCARD', keyed)
 
-local function count_waiting(from, to) return redis.call('ZCOUNT', due, from, to) + redis.call('ZCOUNT', keyed, from, to) end
+local function count_waiting(from, to)
+  return redis.call('ZCOUNT', due, from, to) + (waiting_with_key > 0 and redis.call('ZCOUNT', keyed, from, to) or 0)
+end
 
 local function first_waiting(least)
-  local one, other = first_of(due, least), first_of(keyed, least)
+  local one, other = first_of(due, least), waiting_with_key > 0 and first_of(keyed, least)
   return one and other and (one + 0 < other + 0 and one or other) or one or other
 end
 
@@ -34,7 +36,7 @@ local ran_out = first_of(reserved, '-inf')
 if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
 local paused, _, opens_at, full = handout_limits()
 local why, wait = false, now
-local with_key = redis.call('ZCOUNT', keyed, '-inf', present)
+local with_key = waiting_with_key > 0 and redis.call('ZCOUNT', keyed, '-inf', present) or 0
 local held_back = 0
 if with_key > 0 then
 -- include key_state
@@ -61,7 +63,7 @@ if ready + over > 0 then
 end
 return {
   now,
-  redis.call('ZCARD', due) + redis.call('ZCARD', keyed) - ready,
+  redis.call('ZCARD', due) + waiting_with_key - ready,
   ready + over,
   redis.call('ZCARD', reserved) - over,
   redis.call('ZCARD', dead),
