@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -206,6 +207,25 @@ async def test_all_jobs_of_a_key_are_deleted(adapter: Adapter, topic: Any, clock
         await topic.purge("dead", key="b")
     await topic.add("again", key="a")
     assert (await topic.pop(wait=0)).key in ("a", None)
+
+
+async def test_a_job_that_waits_for_its_key_is_not_late_by_the_workers_but_may_be_too_late(
+    adapter: Adapter, topic: Any, clock: Clock
+) -> None:
+    """As for the limits of a topic: lateness measures the workers, and max_lateness whether the job is of use."""
+    await topic.configure(key_concurrency=1, max_lateness="10m", ttr="1h")
+    await add(topic, clock, "a1 a2 a3")
+    first = await topic.pop()
+    clock.advance("9m")
+    await topic.finish(first)
+    second = await topic.pop()
+    assert second.id == "a2"
+    assert (await topic.stats()).lateness.max < timedelta(seconds=1)
+    clock.advance("2m")
+    await topic.finish(second)
+    assert await ids_of(topic) == []
+    assert (await topic.get("a3")).reason == "too late"
+    assert (await topic.stats()).too_late == 1
 
 
 async def test_the_busiest_keys_are_those_with_the_most_jobs(adapter: Adapter, topic: Any, clock: Clock) -> None:
