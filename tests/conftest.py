@@ -54,7 +54,8 @@ settings.register_profile("quick", settings.get_profile("tarry"), max_examples=2
 settings.load_profile("tarry")
 
 # A busy machine takes longer than the five seconds of httpx.
-DEFAULT_TIMEOUT_CONFIG.read = 60.0
+for _wait in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, _wait, 60.0)
 
 # A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

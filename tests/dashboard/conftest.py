@@ -20,9 +20,6 @@ from tarry.programs.dashboard import Dashboard, dashboard_app
 from until import LONGEST_S, until
 from warm import WarmProcess, WarmTarry
 
-LONGEST_MS = 60_000
-"""No page needs so long; it is there so that a hang is told."""
-
 
 class Site:
     """A running dashboard; ``stop`` and ``start`` are a restart of the service."""
@@ -154,7 +151,6 @@ def page(browser: Any) -> Iterator[Any]:
     """A page in which nothing may go wrong: an error in its console, or one that nobody caught, fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(LONGEST_MS)
     page.wrong = []
     page.on("console", lambda line: page.wrong.append(line.text) if line.type in ("error", "warning") else None)
     page.on("pageerror", lambda fault: page.wrong.append(str(fault)))
@@ -185,5 +181,4 @@ def serious_faults(page: Any, rules: list[str] | None = None) -> list[tuple[str,
 def expect(page: Any) -> Any:
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=LONGEST_MS)
     return expect(page)

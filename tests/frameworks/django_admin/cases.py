@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 import tarry
-from plugin_browser import CHROMIUM, find_chromium
+from plugin_browser import CHROMIUM, LONGEST_MS, find_chromium
 from tarry.django import client as jobs
 from tarry.django import worker
 
@@ -211,6 +211,7 @@ def boxes(url, session):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=CHROMIUM)
         context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(LONGEST_MS)
         context.add_cookies([{"name": "sessionid", "value": session, "url": url}])
         page = context.new_page()
         page.goto(url)
