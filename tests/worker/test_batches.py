@@ -1005,10 +1005,15 @@ def test_a_job_that_is_overtaken_is_left_out_of_the_finish_and_named(
 
 
 def test_the_renewal_names_a_job_that_is_overtaken(
-    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        renewal, "CHECK_PARTS", 60_000
+    )  # renewed after some tenths of a second, not after a third of an hour
+    monkeypatch.setattr(renewal, "RENEW_PARTS", 30_000)
+
     async def story() -> None:
-        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), ttr="300ms")
+        worker = tarry.Worker(client=tarry.AsyncClient(valkey_url, namespace=namespace), ttr="1h")
         seen: list[list[str]] = []
 
         async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
