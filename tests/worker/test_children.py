@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import tarry
 from programs.terminal import Cli
 from tarry.worker.parent import Parent
-from until import until
+from until import is_alive, until
 from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
@@ -78,14 +79,6 @@ def start_workers(valkey_url: str, namespace: str, tmp_path: Path, tarry_command
             one.process.terminate()
             one.process.send_signal(signal.SIGINT)  # another signal: two of the same kind may arrive as one
             one.process.wait()
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @KINDS
@@ -251,15 +244,30 @@ def test_children_exit_when_their_parent_is_killed(client: tarry.Client, start_w
     child = some.pid_of("7")
     some.process.kill()
     some.process.wait()
-    until(lambda: not alive(child), "the child is gone")
+    until(lambda: not is_alive(child), "the child is gone")
     assert orders.stats().ready == 1
 
 
-def test_a_handler_that_holds_the_gil_beyond_the_ttr_keeps_its_job(client: tarry.Client, start_workers: Start) -> None:
-    orders = client.topic("orders")
-    some = start_workers("--processes", "2", ttr="600ms")
-    orders.add("hold the interpreter", id="7", ttr=None)
-    until(lambda: some.journal_lines("closed"), "closed")
+def test_a_handler_that_holds_the_gil_beyond_the_ttr_keeps_its_job(
+    client: tarry.Client, start_workers: Start, tmp_path: Path
+) -> None:
+    """It holds the interpreter until somebody writes to a pipe: when the parent has renewed the reservation beyond the first TTR."""
+    orders, pipe = client.topic("orders"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def reserved_until() -> datetime:
+        found = orders.get("7")
+        assert found is not None
+        assert found.reserved_until is not None
+        return found.reserved_until
+
+    some = start_workers("--processes", "2", ttr="6s")
+    orders.add(f"hold the interpreter until {pipe}", id="7", ttr=None)
+    until(lambda: some.journal_lines("taken"), "taken")
+    first = reserved_until()
+    until(lambda: reserved_until() > first, "renewed by the parent")
+    with pipe.open("wb"):
+        until(lambda: some.journal_lines("closed"), "closed")
     until(lambda: orders.stats().finished == 1, "finished")
     assert (len(some.journal_lines("taken")), orders.stats().timed_out, orders.stats().refused) == (1, 0, 0)
 

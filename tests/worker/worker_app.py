@@ -35,8 +35,9 @@ async def close(job: tarry.AsyncJob[str]) -> None:
         os.abort()
     if job.body == "block":
         time.sleep(36_000)  # noqa: ASYNC251  # as careless people do
-    if job.body == "hold the interpreter":
-        ctypes.PyDLL(None).usleep(1_500_000)  # unlike CDLL, PyDLL keeps the GIL
+    if job.body.startswith("hold the interpreter until "):
+        pipe = job.body.removeprefix("hold the interpreter until ")
+        ctypes.PyDLL(None).open(pipe.encode(), os.O_RDONLY)  # unlike CDLL, PyDLL keeps the GIL; open waits for a writer
     note("closed", job.id)
 
 
