@@ -203,10 +203,11 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
         assert parts is not None
         client.engine.run(tokens.delete_token("guarded", parts[0]))
         ended = time.monotonic()
-        while any(api("GET", "/v1/topics").status_code == 200 for api in apis):
-            assert time.monotonic() - ended < 1 + authorization.TRUST_TOKENS_FOR_S, (
-                "asked without a pause, both know it by now"
-            )
+        for api in apis:
+            began = ended
+            while api("GET", "/v1/topics").status_code == 200:
+                assert began - ended <= authorization.TRUST_TOKENS_FOR_S, "whoever asks later than that is refused"
+                began = time.monotonic()
         for api in apis:
             api.http.close()
 
