@@ -24,7 +24,7 @@ from tarry.connections.embedded import plain_client
 from tarry.programs.dashboard import dashboard_app, sections
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs import acl, tokens
-from tarry.worker import Worker
+from tarry.worker import Worker, renewal
 from until import LONGEST_S
 from warm import WarmTarry
 
@@ -145,12 +145,23 @@ def test_the_dashboard_works_under_its_acl_user(url_of: Opened, server: str, mon
     assert refused(server) == {"scan"}
 
 
-def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
-    """With schedules of its own, a limit, a job that fails, and one whose time it renews."""
+async def until_renewed(topic: tarry.AsyncTopic[Any], id: str) -> None:
+    """Until its reservation ends later than it did."""
+    ends = set[Any]()
+    while len(ends) < 2:
+        found = await topic.get(id)
+        assert found is not None
+        ends.add(found.reserved_until)
+
+
+def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With schedules of its own, a limit, a job that fails, and one whose time it renews: after 0.2 s, of ten minutes."""
+    monkeypatch.setattr(renewal, "CHECK_PARTS", 6000)
+    monkeypatch.setattr(renewal, "RENEW_PARTS", 3000)
     url, seen = url_of("consumer"), list[Any]()
 
     async def story() -> None:
-        worker = Worker("shop", client=AsyncClient(url, namespace=SHOP), ttr="1s")
+        worker = Worker("shop", client=AsyncClient(url, namespace=SHOP), ttr="10m")
 
         @worker.on("orders", concurrency=4, retry=lambda job, fault: 0)
         async def handle(job: tarry.AsyncJob[Any]) -> None:
@@ -158,7 +169,7 @@ def test_a_worker_works_under_its_acl_user(url_of: Opened, server: str) -> None:
             if job.body == 1 and job.attempt == 1:
                 raise RuntimeError("once more")
             if job.body == 2:
-                await asyncio.sleep(1.2)
+                await until_renewed(client.topic("orders"), job.id)
 
         @worker.every("200ms", id="often")
         async def often() -> None:
