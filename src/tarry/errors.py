@@ -59,7 +59,7 @@ class JobExists(TarryError):
 
 
 class TopicFull(TarryError):
-    """The topic has reached its limit of waiting jobs, by ``configure(max_pending=, max_pending_bytes=)``. This one was not added; add it again later, or run more workers."""
+    """The topic has reached its limit of waiting jobs, by ``configure(max_pending=, max_pending_bytes=)``. The job was not added; add it again later, or run more workers."""
 
     code = "topic_full"
 
@@ -101,7 +101,7 @@ class StaleReceipt(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
-        #: the job; if a ``…_many`` call refused several, the first of them, as are ``reason`` and ``attempt``
+        #: the job; if a ``…_many`` call refused several, the first of them, to which ``reason`` and ``attempt`` belong, too
         self.id = id
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
         #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)

@@ -56,7 +56,7 @@ def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | None = None) -> None:
-    """Traces a worker, or one registry of it: a span for each attempt, headers for each task that is added.
+    """Traces a worker, or one of its registries: a span for each attempt, headers for each task that is added.
 
     ``tracer_provider`` is the global one by default. A second call does nothing. Middleware that was added before runs
     outside of the span, middleware that is added later runs inside.

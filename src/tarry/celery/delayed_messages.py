@@ -192,7 +192,7 @@ def _check_fields(publish: dict[str, Any]) -> None:
 
 
 def waiting_tasks(app: Celery) -> WaitingTasks:
-    """The delayed messages of an app. Raises ``BadInput`` for one on which tarry is not installed."""
+    """The delayed messages of an app. Raises ``BadInput`` for an app on which tarry is not installed."""
     found = _waiting.get(app)
     if found is None:
         raise BadInput(f"app: {app!r} is without tarry; call tarry.celery.install(app) where it is made.")

@@ -60,7 +60,7 @@ class Clock:
 
     @property
     def now(self) -> datetime:
-        """Its present moment, in UTC."""
+        """The clock's time, in UTC."""
         return as_datetime(self.us)
 
     @property

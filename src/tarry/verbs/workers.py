@@ -57,14 +57,14 @@ class WorkerTopic(Struct, frozen=True):
     unknown_tasks: tuple[str, ...] = ()
     """The names of the unknown tasks."""
     max_attempts: dict[str, int | None] = {}
-    """The limit of each handler that sets one; ``None``: without a limit."""
+    """The limit of attempts of each handler that sets one; ``None``: any number of attempts."""
     longest_ms: dict[str, int] = {}
     """For each handler the longest time between a job's pop and its end, in milliseconds. It covers at least the last half
     hour, at most the last hour."""
     own_slots: int = 0
     """How many of the worker's slots only this topic may use."""
     takes_any_body: bool = False
-    """Whether one handler takes all its jobs, whatever their bodies are, and it has no tasks."""
+    """Whether the topic has no tasks, and one handler that takes all its jobs, whatever their bodies are."""
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
         """The ``max_attempts`` of the task, or of the topic's handler if it has no tasks; ``UNSET`` if none is set."""
@@ -97,7 +97,7 @@ class WorkerInfo(Struct, frozen=True):
     pid: int
     """Its process id on that machine."""
     version: str
-    """Its version of tarry."""
+    """The version of tarry that it runs."""
     since: datetime
     """Since when the server knows it."""
     reported_at: datetime

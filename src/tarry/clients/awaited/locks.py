@@ -258,7 +258,7 @@ class AsyncLock:
         return self._locks().table.hold_of(self._id, current_holder()) is not None
 
     async def state(self) -> LockState:
-        """Its holder, the remaining time, and the number of waiters. Changes nothing."""
+        """The lock's holder, the remaining time, and the number of waiters. Changes nothing."""
         locks = self._locks()
         return await locks.run(locks.backend.state(self._id))
 

@@ -92,7 +92,7 @@ class DeadGroups:
     dead: int
     """How many dead jobs the topic has."""
     cursor: str | None = None
-    """For the next page; ``None`` when all were read."""
+    """Give it to ``dead_groups`` for the next page; ``None`` when all dead jobs were read."""
     ungrouped: int = 0
     """Jobs in no group here, because there are more than ten thousand groups."""
 

@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class End(Generic[T]):
-    """One end of a job."""
+    """How one job ended: finished, dead, or too late."""
 
     id: str
     """Names this end forever: its moment, the job's id, and the receipt of the run. To read on behind it, give it as ``since=``."""

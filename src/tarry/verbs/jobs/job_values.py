@@ -271,7 +271,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def due(self) -> datetime | None:
-        """When a delayed or ready job is due; ``None`` for the others."""
+        """When a delayed or ready job is due; ``None`` for other jobs."""
         return as_datetime(self._since) if self.state in ("delayed", "ready") else None
 
     @property
@@ -434,7 +434,7 @@ class JobPage(Generic[T]):
     jobs: tuple[JobInfo[T], ...]
     """The jobs of the page."""
     cursor: str | None
-    """For the next page; ``None`` on the last one."""
+    """Give it to ``list`` for the next page; ``None`` on the last page."""
     scanned: int = 0
     """How many jobs were read for the page. A search reads more jobs than it returns."""
 

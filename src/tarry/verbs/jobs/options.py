@@ -89,7 +89,7 @@ class NewJob(Generic[T]):
     body: T
     """The value that its handler gets."""
     delay: Duration | None = field(default=None, kw_only=True)
-    """How long until it is due. Here and below, ``None`` means the option of the call."""
+    """How long until it is due; ``None``: as the option of the call says."""
     at: datetime | None = field(default=None, kw_only=True)
     """The moment when it is due, instead of ``delay``: a datetime with a time zone."""
     id: str | None = field(default=None, kw_only=True)

@@ -62,7 +62,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.offer(value, delay))
 
     async def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
-        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
+        """Offers many elements with one delay, in one round trip for each 1,000 elements or 1 MB."""
         return await self.engine.run(self.verbs.offer_many(values, delay))
 
     @hide_others

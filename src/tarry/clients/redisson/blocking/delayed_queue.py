@@ -63,7 +63,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.offer(value, delay))
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
-        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
+        """Offers many elements with one delay, in one round trip for each 1,000 elements or 1 MB."""
         return self.engine.run(self.verbs.offer_many(values, delay))
 
     @hide_others

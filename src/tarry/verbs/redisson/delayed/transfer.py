@@ -151,7 +151,7 @@ class PoisonElement:
     raw: bytes
     """The bytes as they are in the queue."""
     reason: str
-    """Why they could not be decoded."""
+    """Why the bytes could not be decoded."""
 
 
 def poll_ready(context: QueueContext[T], limit: int) -> ScriptCall[DecodedPayloads]:
