@@ -242,7 +242,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         an idle time of its own.
 
         ``redisson``, ``codec``  as for a delayed queue
-        ``key_codec``  the codec of the keys, if it is another one
+        ``key_codec``  the codec of the keys, if keys and values have different codecs
         ``backend``  ``"redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: entries have only a time to live, and
                  the server itself removes them (Valkey 9, Redis 7.4). ``"native"`` is such a map of this client's namespace. It needs no version of
                  Redisson, because no Java application shares it

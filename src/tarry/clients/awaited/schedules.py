@@ -81,7 +81,7 @@ class AsyncSchedules:
         return await self._engine.run(self._verbs.set_state(topic, id, "pause"))
 
     async def resume(self, topic: AsyncTopic[Any] | str, id: str) -> bool:
-        """Continues the schedule with the next occurrence. Those during the pause get no job."""
+        """Continues the schedule with the next occurrence. Occurrences during the pause get no job."""
         return await self._engine.run(self._verbs.set_state(topic, id, "resume"))
 
     async def delete(self, topic: AsyncTopic[Any] | str, id: str) -> bool:

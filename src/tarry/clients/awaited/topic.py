@@ -394,8 +394,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         next page. ``due_before`` leaves out jobs that are due at that moment or later. An unknown topic has no jobs.
 
         To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the
-        ``group`` of dead jobs. A page then has the matches among the next thousand jobs, so it may be empty although others
-        follow.
+        ``group`` of dead jobs. A page then has the matches among the next thousand jobs, so it may be empty although more pages follow.
         """
         search = None
         if (task, error, text, group) != (None, None, None, None):

@@ -82,7 +82,7 @@ class Schedules:
         return self._engine.run(self._verbs.set_state(topic, id, "pause"))
 
     def resume(self, topic: Topic[Any] | str, id: str) -> bool:
-        """Continues the schedule with the next occurrence. Those during the pause get no job."""
+        """Continues the schedule with the next occurrence. Occurrences during the pause get no job."""
         return self._engine.run(self._verbs.set_state(topic, id, "resume"))
 
     def delete(self, topic: Topic[Any] | str, id: str) -> bool:

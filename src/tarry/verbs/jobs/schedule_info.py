@@ -36,7 +36,7 @@ class Schedule(metaclass=HidesOtherWords):
     cron: str | None
     """The calendar, such as ``0 9 * * mon``; ``None`` if it has an interval."""
     tz: str | None
-    """The time zone of the calendar, such as ``Europe/Berlin``; ``None``: UTC, or an interval."""
+    """The time zone of the calendar, such as ``Europe/Berlin``; ``None``: UTC, or there is an interval instead."""
     missed: Missed
     """The rule for missed occurrences: no job (``skip``), one job for all of them (``once``), or a job for each (``all``)."""
     next: datetime | None

@@ -144,7 +144,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.poison_elements())
 
     async def stats(self) -> QueueStats:
-        """The number of elements in each place, and the lateness of the first one."""
+        """The number of elements in each place, and the lateness of the first element."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def destroy(self) -> None:
