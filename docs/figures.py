@@ -122,6 +122,7 @@ CONSTANTS: dict[str, Constant] = {
     "limit.discovery": Constant("worker.discovery", "LOOK_EVERY_S", "s"),
     "limit.ends": Constant("clients.awaited.ends", "MOST_AT_ONCE"),
     "limit.ends_look": Constant("clients.awaited.ends", "LOOK_EVERY_S", "s"),
+    "limit.ends_rest": Constant("clients.awaited.ends", "REST_S", "s"),
     "limit.failures": Constant("connections.background", "MOST"),
     "limit.failures_time": Constant("connections.background", "WITHIN_S", "s"),
     "limit.full_schedule": Constant("lua/schedules/fire", "WAIT", "us"),

@@ -76,6 +76,57 @@ def test_defaults_are_references(page: Path) -> None:
         assert BY_DEFAULT.findall(figures.REFERENCE.sub("", prose.without_code(text))) == []
 
 
+IN_WORDS = re.compile(
+    r"""\b (?:at\smost|up\sto|no\s(?:more|longer|larger|later)\sthan|limited\sto|a\slimit\sof) \s (?:(?:the\slast|about|some)\s)?
+    (?:\d[\d,.]* | two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty|fifty | (?:a\s)?(?:hundred|thousand|million)) \b
+    (?:\s[\w%]+){,2}""",
+    re.I | re.X,
+)
+"""A limit that is no reference. One of anything is not a number that changes."""
+OF_OTHERS = {
+    "evict-a-redisson-map.md": {"at most 100 expired entries"},  # Redisson's
+    "first-job.md": {"at most five seconds"},  # the wait of the example
+    "poll-a-sorted-set-under-a-lock.md": {"up to three seconds"},  # the wait of the example
+    "share-a-map-with-java.md": {"up to 3.22 does not", "up to 30 minutes"},  # Redisson's
+    "share-a-queue-with-java.md": {"up to 3.9"},  # a version of Redisson
+    "back-up-and-restore.md": {"up to two seconds"},  # the server's
+    "use-with-celery.md": {"up to 28 delay queues"},  # RabbitMQ's
+    "what-runs-in-a-worker.md": {
+        "At most two workers of"
+    },  # the watch of workers has two seats; a script has no name for it
+}
+"""Limits that no constant of tarry has."""
+OURS = [page for page in PAGES if page.parent.name in {"how-to", "tutorial", "explanation", "production", "reference"}]
+
+
+@pytest.mark.parametrize("page", [page for page in OURS if page.name != "compared.md"], ids=name)
+def test_limits_are_references(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if not text.startswith(generate.NOTE):
+        assert set(limits_in_words(text)) == OF_OTHERS.get(page.name, set())
+
+
+def limits_in_words(text: str) -> list[str]:
+    return [" ".join(hit.split()) for hit in IN_WORDS.findall(figures.REFERENCE.sub("", prose.without_code(text)))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A topic has at most 200 keys.",
+        "It takes up to\nten minutes.",
+        "No more than a thousand jobs.",
+        "A limit of 64 KiB.",
+    ],
+)
+def test_a_limit_in_words_is_found(text: str) -> None:
+    assert limits_in_words(text) != []
+
+
+def test_references_one_of_anything_and_code_are_no_limits_in_words() -> None:
+    assert limits_in_words("At most {{limit.batch}} jobs, at most one job, up to `limit` jobs, `at most 20`.") == []
+
+
 def by_hand(text: str) -> list[str]:
     return BY_HAND.findall(figures.REFERENCE.sub("", prose.without_code(MADE.sub("", text))))
 
