@@ -536,11 +536,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
         For all jobs together; ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts:
 
-        ``rate``  the most jobs that are handed out in a time: ``"100/1m"``, ``(100, "1m")``, or a number a second
+        ``rate``  the most jobs that are handed out in a span of time: ``"100/1m"``, ``(100, "1m")``, or a number a second
         ``burst``  the most jobs that the rate allows at once after a quiet time; ``None``: as many as in a tenth of a second
         ``concurrency``  the most jobs that are reserved at a time
 
-        For producers. An ``add`` beyond the limit raises ``TopicFull``. A new limit applies to this client at once, and to
+        For producers. An ``add`` beyond one of these limits raises ``TopicFull``. A new limit applies to this client at once, and to
         others within a second:
 
         ``max_pending``  the most jobs that may wait, delayed and ready together
@@ -549,7 +549,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         For jobs with a ``key``. A topic with partitions cannot have these:
 
         ``key_concurrency``  the most jobs of one key that are reserved at a time
-        ``key_rate``  the most jobs of one key that begin in a time, evenly spread
+        ``key_rate``  the most jobs of one key that begin in a span of time, evenly spread
         ``fair``  whether the keys take turns, with one job each
         ``retry_holds_key``  whether a job that waits for its retry holds its key: no other job of the key begins, so they keep their order
         """
