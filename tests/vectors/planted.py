@@ -20,6 +20,7 @@ FAULTS = [
     Fault("migration/depart", "migration/depart", "or departure == overtaken", "or overtaken ~= ''"),
     Fault("migration/depart", "lib/departure", "math.max(now, last + 1, above + 1)", "math.max(now, above + 1)"),
     Fault("migration/end_departure", "migration/end_departure", "index_again(id, at)", ""),
+    Fault("migration/end_departure", "migration/end_departure", ", nil, name == 'held'", ""),
     Fault("migration/schedule_arrive", "migration/schedule_arrive", "and old.paused == new.paused", ""),
     Fault("migration/schedule_arrive", "migration/schedule_arrive", "redis.call('HSETNX', declared, ''", "redis.call('HSET', declared, ''"),
     Fault("migration/schedule_depart", "migration/schedule_depart", "if #stored < SCHEDULE_SIZE then", "if #stored < 0 then"),

@@ -75,6 +75,8 @@ def cases_of_keys() -> list[Case]:
     three = [of_k("a", "b"), add("c", stored=OF_L), add("d")]
     held = [PLACE, *three, pop(4)]
     retried = [HOLDS, *three, pop(), release("a", due=HOUR)]
+    stopped = [*retried, configure("retry_holds_key", "")]
+    ten = [add(f"job {n}", stored=value(key=f"key {n}")) for n in range(10)]
     return [
         Case("jobs with keys", [], of_k("a", "b")),
         Case("a job with a key, and another one of it", [of_k("a")], of_k("b", due=HOUR)),
@@ -329,6 +331,9 @@ def cases_of_keys() -> list[Case]:
             ]
         ],
         Case("a retry is to hold its key", [], configure("retry_holds_key", 1)),
+        Case("retries stop holding their keys", retried, configure("retry_holds_key", "")),
+        Case("a retry stopped holding its key", stopped, pop(4, at=2 * SECOND)),
+        Case("a retry stopped holding its key, the numbers", stopped, key_stats("k", at=2 * SECOND)),
         Case("a key is paused", [of_k("a")], pause(HOUR)),
         Case("a key is paused, but not for a shorter time", [of_k("a"), pause(HOUR)], pause(SECOND, longer=1)),
         Case("a key's pause ends", [of_k("a"), pause(HOUR)], pause("")),
@@ -337,6 +342,11 @@ def cases_of_keys() -> list[Case]:
         Case("limits for keys, after the first job", [*three, pop()], configure("key_concurrency", 1)),
         Case("no more limits for keys", held, configure("key_concurrency", "")),
         Case("the keys are found again", [*held, configure("key_concurrency", "")], pop(4, at=2 * SECOND)),
+        Case(
+            "the keys are found again, eight in a pop",
+            [PLACE, *ten, configure("key_concurrency", "")],
+            pop(4, at=2 * SECOND),
+        ),
         Case("the clock was set back, with keys", [FAIR, *three, settings(turn=NOW + HOUR)], pop(4)),
         Case(
             "a schedule's jobs have a key",

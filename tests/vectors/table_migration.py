@@ -62,6 +62,12 @@ def cases_of_moved_jobs() -> list[Case]:
     failed = [add("a", at=-9), pop(at=-9), release("a", receipt=-9, due=HOUR, at=-8)]
     retried = [add("a", at=-9), pop(at=-9), release("a", receipt=-9, at=-8)]
     ranked = [add("a", stored=value(priority=2))]
+    holding = [
+        settings(retry_holds_key=1),
+        add("a", stored=value(key="k"), at=-9),
+        pop(at=-9),
+        release("a", receipt=-9, due=HOUR, at=-8),
+    ]
     left = [*two, depart()]
     named = raw("HSET", "leaving", "", departure())
     own = [named, raw("HSET", "leaving", "a", f"due {NOW}"), raw("HSET", "jobs", "a", TAKEN + USUAL)]
@@ -86,6 +92,7 @@ def cases_of_moved_jobs() -> list[Case]:
         "a job that failed": failed,
         "a job that failed, for now": retried,
         "a job with a priority": ranked,
+        "a retry that holds its key": holding,
     }.items():
         ids = "ab" if before is two else "c" if before is died else "a"
         cases += [
