@@ -100,7 +100,8 @@ def place_of(state: StateFilter | None) -> bytes:
     ranges_of(state)
     if state not in _PLACES:
         raise BadInput(
-            f"state: {state!r}; by their key only jobs are found that are delayed, ready or reserved. Leave key= out, or state=."
+            f"state: {state!r}; by their key only jobs are found that are delayed, ready or reserved. Leave key= out, or state=; "
+            "or list the jobs of this state, and delete those whose key it is."
         )
     return _PLACES[state]
 
