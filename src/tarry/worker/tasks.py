@@ -279,12 +279,13 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return TaskOptions(self, options, id)
 
     def new_job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
-        """The call as a job for ``topic.add_many``."""
+        """A call of the function with these arguments, as a job for ``topic.add_many``."""
         body, headers = self.inner.body(*args, **kwargs), self.inner.registry.stamped_headers(None)
         return NewJob(body, headers=headers, key=self.inner.key(*args, **kwargs))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature and its annotations."""
+        """A call of the function with these arguments, as a body. Raises ``BadInput`` when the arguments do not fit the function's
+        signature and its annotations."""
         return self.inner.body(*args, **kwargs)
 
 

@@ -209,7 +209,8 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     async def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
     ) -> bool:
-        """Gives an entry another time to live and idle time from now, or none. Returns whether there was one.
+        """Gives an entry another time to live and idle time, counted from now; without either it does not expire. Returns whether there was
+        an entry.
 
         With ``if_not_set`` only if the entry has neither.
         """
@@ -223,7 +224,8 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """Gives entries another time to live and idle time from now, or none. Returns how many entries there were."""
+        """Gives entries another time to live and idle time, counted from now; without either they do not expire. Returns how many entries
+        there were."""
         return await self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     async def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
