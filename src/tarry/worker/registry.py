@@ -311,7 +311,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
 
         ``concurrency``  how many run at a time, in all topics of a pattern together: by default 100 in the loop, 20 threads, or as many processes as cores
         ``weight``  this topic's share when the worker's topics compete for slots
-        ``ttr``  how soon another worker gets the jobs of this one if this one is cut off
+        ``ttr``  how soon other workers get this worker's jobs if it is cut off
         ``batch``, ``linger``  the function gets a list of up to ``batch`` jobs, or of their bodies; the first of them waits up to ``linger`` for the others.
                  All are finished together, and ``tarry.Failed`` says which have failed. A batch takes one slot, and by default ``concurrency`` is 1
         ``timeout``  the longest time of one run. An async handler is cancelled then, and a child process is killed. A function in a thread cannot be
@@ -537,7 +537,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def around(self, layer: Middleware) -> Middleware:
         """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler.
 
-        If the first parameter is a ``list``, it is called for handlers with ``batch=``, with all jobs of the call; with ``Job
+        If its first parameter is a ``list``, middleware is called for handlers with ``batch=``, with all jobs of the call; with ``Job
         | list[Job]`` for both kinds. Without an annotation it gets one job, and a worker that has handlers with ``batch=``
         warns of it.
         """

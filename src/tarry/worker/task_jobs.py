@@ -37,7 +37,8 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
         return self._topic.delete(self.id, running=running)
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in; a reserved or dead job stays as it
+        is."""
         return self._topic.reschedule(self.id, delay=delay, at=at)
 
     def get(self) -> JobInfo[Any] | None:
@@ -72,7 +73,8 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
         return await self._topic.delete(self.id, running=running)
 
     async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in; a reserved or dead job stays as it
+        is."""
         return await self._topic.reschedule(self.id, delay=delay, at=at)
 
     async def get(self) -> JobInfo[Any] | None:

@@ -207,7 +207,8 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await self.inner.open_async_topic().delete(id, running=running)
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time, from now on or a moment. Returns the state; a reserved or dead job stays as it is."""
+        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in; a reserved or dead job stays as it
+        is."""
         return self.inner.open_topic().reschedule(id, delay=delay, at=at)
 
     async def reschedule_async(

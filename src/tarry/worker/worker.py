@@ -117,8 +117,8 @@ class Worker(Registry):
     ) -> Generator[Worker]:
         """A block in which the worker works on another server, and its tasks add their jobs there: for tests.
 
-        ``namespace`` goes with a URL, because a client has its own. With ``start=False``, ``async with worker`` does not
-        start it; call ``run_until_idle`` yourself.
+        ``namespace`` goes with a URL, because a client has its own. With ``start=False``, ``async with worker`` does not start the worker;
+        call ``run_until_idle`` yourself.
         """
         before = self.inner.clients, self._idle
         self.inner.clients, self._idle = clients.WorkerClients(server, namespace), not start
@@ -151,10 +151,10 @@ class Worker(Registry):
         jobs had to be released.
 
         The worker waits for a server that does not answer. Once it has served a topic, it also waits if the server refuses writes,
-        because of a full disk or a changed password. Cancelling it releases the running jobs at once, and counts no attempt. A client
+        because of a full disk or a changed password. Cancelling the call releases the running jobs at once, and counts no attempt. A client
         that the worker was given stays open.
 
-        Raises ``ServerUnfit`` or ``BadInput`` if it cannot start, and ``ServerUnfit`` if its work in the background fails ten
+        Raises ``ServerUnfit`` or ``BadInput`` if the worker cannot start, and ``ServerUnfit`` if its work in the background fails ten
         times within a minute.
         """
         return await self._execute(signals=signals, until_idle=False)
@@ -163,7 +163,7 @@ class Worker(Registry):
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
         The worker also does jobs that become due meanwhile, such as those that a handler adds, and retries, but not those that a rate
-        or a pause holds back. Cancelling it releases the running jobs at once, and counts no attempt.
+        or a pause holds back. Cancelling the call releases the running jobs at once, and counts no attempt.
         """
         return await self._execute(signals=False, until_idle=True)
 

@@ -73,7 +73,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
         return False
 
     async def finish(self, *, result: Any = None) -> None:
-        """Finishes the job. The same as ``topic.finish(job)``; its other verbs are like those of the topic, too."""
+        """Finishes the job. The same as ``topic.finish(job)``; the other verbs of a job are like those of the topic, too."""
         await self._topic.finish(self, result=result)
 
     @hide_others

@@ -245,7 +245,7 @@ class AsyncLock:
     async def release(self) -> None:
         """Releases the lock once, for the thread or task that holds it.
 
-        Raises ``NotAcquired`` if this one does not hold it, ``LockLost`` if it was lost before.
+        Raises ``NotAcquired`` if this thread or task does not hold the lock, ``LockLost`` if the lock was lost before.
         """
         locks = self._locks()
         hold = locks.table.hold_of(self._id, current_holder())

@@ -529,7 +529,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
         ``ttr``  the time to run; ``None``: 60 s again
         ``max_attempts``  how often a job may be handed out; ``None``: without a limit
-        ``max_lateness``  how late a job may be handed out; if it is later, it dies as ``too late``. ``None``: any time
+        ``max_lateness``  how late a job may be handed out; if it is later, it dies as ``too late``. ``None``: however late
         ``keep_dead``  how long dead jobs are kept; ``None``: forever
         ``keep_finished``  how long finished jobs are kept, with their results; ``None``: not at all
 

@@ -69,7 +69,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         return False
 
     def finish(self, *, result: Any = None) -> None:
-        """Finishes the job. The same as ``topic.finish(job)``; its other verbs are like those of the topic, too."""
+        """Finishes the job. The same as ``topic.finish(job)``; the other verbs of a job are like those of the topic, too."""
         self._topic.finish(self, result=result)
 
     @hide_others

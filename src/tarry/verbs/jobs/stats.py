@@ -41,7 +41,7 @@ class Lateness:
 
     @classmethod
     def of(cls, buckets: Mapping[int, int]) -> Lateness:
-        """Makes a ``Lateness`` of the counts of its buckets. A percentile is the upper end of its bucket."""
+        """Makes a ``Lateness`` from the counts of its buckets. A percentile is the upper end of its bucket."""
         ordered = sorted(buckets.items())
         total = sum(buckets.values())
 
@@ -66,8 +66,7 @@ class LimitStatus:
     """Why ready jobs are not handed out, and until when at least."""
 
     reason: LimitReason
-    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (each key with ready jobs has reached a limit of its own, or is
-    paused)."""
+    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (all ready jobs wait for their keys)."""
     until: datetime | None
     """The earliest moment at which a ready job can be handed out. ``None`` if that depends on ``resume``, or on the end of a job."""
 
@@ -155,7 +154,7 @@ class Stats:
     retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1,
     it counts one job of each further key as free, so it may be too high."""
     can_go_since: datetime | None = None
-    """Since when a ready job that its key does not hold back could have been handed out: the earliest. ``None``: there is none."""
+    """Since when the first of the ready jobs that no key holds back could have been handed out; ``None``: there is no such job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return True
 
     async def take(self) -> T:
-        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
+        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses no element."""
         while True:
             taken = await take_next(self, float("inf"))
             if taken is not None:

@@ -57,7 +57,7 @@ class BlockingQueue(CollectionOperators[T]):
         return True
 
     def take(self) -> T:
-        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
+        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses no element."""
         while True:
             taken = take_next(self, float("inf"))
             if taken is not None:

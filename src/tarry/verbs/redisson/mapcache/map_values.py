@@ -47,7 +47,7 @@ class MapStats:
     max_size: int | None
     """How many entries it may have; ``None``: any number."""
     mode: Mode
-    """Which entries are removed when it is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
+    """Which entries are removed when the map is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
     listened: bool
     """Whether events are published: the map has had a listener."""
     evictors: int
