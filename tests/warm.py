@@ -21,7 +21,7 @@ Add:  what else each call imports is imported in ``_import_commands``, for Pytho
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import runpy
 import select
@@ -45,19 +45,19 @@ import warm_children
 from quick_exit import end
 
 ON_THE_PATH = """#!{python} -IS
-import os, signal, sys
+import os, _signal as signal, sys
 if {is_cold}:
     os.execv({cold!r}, sys.argv)
 sys.path.insert(0, {folder!r})
-from warm_call import call
+from warm_call import Call
 PASSED_ON = {{signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1}}
 signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # one that comes before the pid is known waits for it
-with call({address!r}, sys.argv[1:], dict(os.environ), os.getcwd(), (0, 1, 2)) as answers:
-    pid = int(answers.readline())
+with Call({address!r}, sys.argv[1:], dict(os.environ), os.getcwd(), (0, 1, 2)) as made:
+    pid = made.answer()
     for number in PASSED_ON:
         signal.signal(number, lambda number, _: os.kill(pid, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-    code = os.waitstatus_to_exitcode(int(answers.readline()))
+    code = os.waitstatus_to_exitcode(made.answer())
 if code < 0:
     signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
@@ -93,7 +93,7 @@ class WarmTarry(NamedTuple):
         self, words: Sequence[str], stdin: str | None, environment: Mapping[str, str], folder: Path
     ) -> subprocess.CompletedProcess[str]:
         """Runs ``tarry WORDS``; answers its exit code and what it wrote. ``folder`` has its files."""
-        from warm_call import call
+        from warm_call import Call
 
         given, said, told = (folder / f"tarry-{name}" for name in ("stdin", "stdout", "stderr"))
         given.write_text(stdin or "", encoding="utf-8")
@@ -102,9 +102,9 @@ class WarmTarry(NamedTuple):
             files += [stack.enter_context(place.open("wb")) for place in (said, told)]
             numbers = tuple(file.fileno() for file in files)
             whole = {**os.environ, **environment}
-            answers = stack.enter_context(call(self.address, list(words), whole, str(Path.cwd()), numbers))
-            _, status = answers.readline(), answers.readline()
-        code = os.waitstatus_to_exitcode(int(status))
+            made = stack.enter_context(Call(self.address, list(words), whole, str(Path.cwd()), numbers))
+            _, status = made.answer(), made.answer()
+        code = os.waitstatus_to_exitcode(status)
         return subprocess.CompletedProcess(
             ["tarry", *words], code, *(place.read_text(encoding="utf-8") for place in (said, told))
         )
@@ -149,11 +149,11 @@ class WarmProcess:
         begun: SimpleQueue[int] = SimpleQueue()
 
         def watch() -> None:
-            from warm_call import call
+            from warm_call import Call
 
-            with call(address, words, environment, folder, files) as answers:
-                begun.put(int(answers.readline()))
-                self.returncode = os.waitstatus_to_exitcode(int(answers.readline()))
+            with Call(address, words, dict(environment), folder, tuple(files)) as made:
+                begun.put(made.answer())
+                self.returncode = os.waitstatus_to_exitcode(made.answer())
             self._ended.set()
 
         threading.Thread(target=watch, daemon=True).start()
@@ -219,23 +219,78 @@ def main(program: str, address: str, *more: str) -> int:
     import gc
 
     run: Callable[[], int] | None = None
+    calls: dict[int, socket.socket] = {}
+    ended, ends = socket.socketpair()
+    for one in (ended, ends):
+        one.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(ends.fileno(), warn_on_full_buffer=False)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address)
         door.listen()
         print("ready", flush=True)
-        while sys.stdin not in select.select([door, sys.stdin], [], [])[0]:
+        while sys.stdin not in (ready := select.select([door, sys.stdin, ended, *calls.values()], [], [])[0]):
+            if ended in ready:
+                ended.recv(4096)
+                _answer_ended(calls)
+            for pid in [pid for pid, line in calls.items() if line in ready]:  # its caller has been killed: it is, too
+                os.kill(pid, signal.SIGKILL)
+                calls.pop(pid).close()
+            if door not in ready:
+                continue
             line, _ = door.accept()
             if run is None:  # nobody may call at all
                 run = _import_commands(more) if program == "tarry" else _import_for_programs(more)
                 gc.freeze()
-            if os.fork():
+            if (given := _given(line)) is None:
                 line.close()
-                with suppress(ChildProcessError):
-                    while os.waitpid(-1, os.WNOHANG)[0]:
-                        pass  # those whose calls have ended
-            elif _take_over(line, door, program):
+            elif pid := os.fork():
+                for number in given.files:
+                    os.close(number)
+                with suppress(OSError):  # its caller has been killed
+                    line.sendall(b"%d\n" % pid)
+                calls[pid] = line
+            else:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for one in (door, line, ended, ends, *calls.values()):
+                    one.close()
+                _take_over(given, program)
                 return run()
+        for pid in calls:
+            os.kill(pid, signal.SIGKILL)
     return 0
+
+
+def _answer_ended(calls: dict[int, socket.socket]) -> None:
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            if line := calls.pop(found[0], None):
+                with suppress(OSError), line:
+                    line.sendall(b"%d\n" % found[1])
+
+
+class Given(NamedTuple):
+    """What a call is given."""
+
+    words: list[str]
+    environment: dict[str, str]
+    folder: str
+    files: list[int]
+
+
+def _given(line: socket.socket) -> Given | None:
+    """None if the caller has been killed before it has said all."""
+    size, files, *_ = socket.recv_fds(line, 8, 3)
+    with line.makefile("rb") as told:
+        text = told.read(int.from_bytes(size, "big"))
+    try:
+        words, environment, folder = marshal.loads(text)
+    except (EOFError, ValueError):
+        for number in files:
+            os.close(number)
+        return None
+    return Given(words, environment, folder, files)
 
 
 def _import_commands(missing: Sequence[str]) -> Callable[[], int]:
@@ -298,38 +353,19 @@ def run_python() -> int:
     return 0
 
 
-def _take_over(line: socket.socket, door: socket.socket, program: str) -> bool:
-    """Whether this is the call itself; else its parent, which ends with it."""
-    size, files, *_ = socket.recv_fds(line, 8, 3)
-    with line.makefile("rb") as told:
-        given = json.loads(told.read(int.from_bytes(size, "big")))
-    child = os.fork()
-    if child:
-        for number in files:
-            os.close(number)
-        with suppress(OSError):  # who called has been killed: its call is, too
-            line.sendall(b"%d\n" % child)
-        ended = threading.Event()
-        threading.Thread(target=_kill_when_hung_up, args=(line, child, ended), daemon=True).start()
-        _, status = os.waitpid(child, 0)
-        ended.set()
-        with suppress(OSError):
-            line.sendall(b"%d\n" % status)
-        os._exit(0)
-    line.close()
-    door.close()
+def _take_over(given: Given, program: str) -> None:
+    """This process becomes the call."""
     os.setsid()
-    for number, file in enumerate(files):
+    for number, file in enumerate(given.files):
         os.dup2(file, number)
         os.close(file)
-    become(given["environment"], given["folder"])
-    is_program = program == "tarry" and _is_program(given["words"])
-    sys.argv = given["words"] if is_program else [program, *given["words"]]
+    become(given.environment, given.folder)
+    is_program = program == "tarry" and _is_program(given.words)
+    sys.argv = given.words if is_program else [program, *given.words]
     while program == "tarry" and _starts_children() and (child := warm_children.begin()):
         words, *place = child
         become(*place)
         sys.argv = ["tarry", *words[words.index("tarry") + 1 :]]
-    return True
 
 
 def become(environment: Mapping[str, str], folder: str) -> None:
@@ -357,14 +393,6 @@ def _starts_children() -> bool:
 def _is_program(words: Sequence[str]) -> bool:
     """Or words for `tarry`."""
     return bool(words) and words[0].endswith(".py")
-
-
-def _kill_when_hung_up(line: socket.socket, child: int, ended: threading.Event) -> None:
-    """A caller that is killed takes its call along."""
-    with suppress(ConnectionResetError):  # it has not read the pid
-        line.recv(1)
-    if not ended.is_set():
-        os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

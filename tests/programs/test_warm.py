@@ -7,7 +7,7 @@ from pathlib import Path
 
 from until import is_alive, until
 from warm import WarmTarry
-from warm_call import call
+from warm_call import Call
 
 PROGRAM = """
 import os, sys, threading
@@ -24,6 +24,6 @@ def test_a_caller_that_ends_before_it_has_the_pid_takes_its_call_along(
     (told := tmp_path / "told").touch()
     with Path(os.devnull).open("rb") as nothing:
         words, files = [str(program), str(told)], (nothing.fileno(), 1, 2)
-        with call(tarry_command.address, words, dict(os.environ), str(tmp_path), files):
+        with Call(tarry_command.address, words, dict(os.environ), str(tmp_path), files):
             until(lambda: told.read_text().endswith("\n"), "its pid")
     until(lambda: not is_alive(int(told.read_text())), "the end of the call")
