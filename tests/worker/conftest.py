@@ -38,7 +38,7 @@ class WorkerProcess:
 def start_worker(
     valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry
 ) -> Iterator[Callable[..., WorkerProcess]]:
-    """Starts a worker process: ``start_worker("slow", ttr="300ms", grace="5s")``."""
+    """Starts a worker process: ``start_worker("slow", ttr="2s", grace="5s")``."""
     started: list[WorkerProcess] = []
 
     def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> WorkerProcess:

@@ -150,7 +150,7 @@ def test_a_worker_survives_connection_resets(proxy: Proxy, loop: str) -> None:
 def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop: str, log_capture: LogCapture) -> None:
     async def story() -> None:
         url = disk.server.url
-        work = Work(url)
+        work = Work(url, patience="3s")  # a busy machine's server may need longer than 0.2 s to refuse
         async with work.worker:
             await work.until_done(await asyncio.to_thread(work.give, url, [0]))
             await work.until_settled(url)
@@ -173,7 +173,8 @@ def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop
         refused, answers = log_capture.lines[::2], log_capture.lines[1::2]
         assert len(refused) <= 2, "once, and once more if a refusal was still on its way when another part was answered"
         assert all(
-            re.match(r"✗ .* refused .*cannot write to its disk.*free space.* Waiting for it\.$", at) for at in refused
+            re.match(r"✗ .* refuse[ds] .*cannot write to its disk.*free space.* Waiting for it\.$", at)
+            for at in refused
         )
         assert all(re.fullmatch(r"✓ The server answers again, after \d+\.\d s\.", at) for at in answers)
 

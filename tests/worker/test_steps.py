@@ -213,7 +213,7 @@ def test_a_job_whose_workers_are_killed_does_each_kept_step_once(
     orders.add("tea", id="7")
     lines: list[str] = []
     for _ in range(2):
-        worker = start_worker("steps", ttr="300ms")
+        worker = start_worker("steps", ttr="2s")
         assert worker.process.wait() == -signal.SIGKILL
         lines += worker.lines
     last = start_worker("steps", ttr="1h")
