@@ -546,10 +546,10 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return layer
 
     def stamp(self, make: Stamp) -> Stamp:
-        """Adds headers to every job that a task of this registry adds. ``make()`` is called for each job, and returns the
-        headers.
+        """Adds headers to every job that a task of this registry adds. The decorated function is called for each job, without arguments,
+        and returns the headers.
 
-        Included registries inherit them. Headers of the included registry win over these, and ``options(headers=…)`` wins
+        Included registries inherit these headers. Headers of an included registry win over them, and ``options(headers=…)`` wins
         over all.
         """
         if not callable(make):

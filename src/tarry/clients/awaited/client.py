@@ -41,7 +41,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     one script.
 
     You may cancel any call, or let it time out, without losing a job. If a pop was sent already, its answer is still read,
-    and its jobs are released, and count no attempt.
+    and its jobs are released; the attempt does not count.
     """
 
     # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.

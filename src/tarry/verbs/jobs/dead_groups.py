@@ -94,7 +94,7 @@ class DeadGroups:
     cursor: str | None = None
     """Give it to ``dead_groups`` for the next page; ``None`` when all dead jobs were read."""
     ungrouped: int = 0
-    """Jobs in no group here, because there are more than ten thousand groups."""
+    """Dead jobs that are in none of these groups, because there are more than ten thousand groups."""
 
     def __iter__(self) -> Iterator[DeadGroup]:
         return iter(self.groups)

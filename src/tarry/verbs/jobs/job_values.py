@@ -326,7 +326,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def attempts(self) -> int:
-        """How often it has been handed out and counted."""
+        """How many of its hand-outs count as attempts."""
         return self._run_record.attempt
 
     @property
