@@ -80,7 +80,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "line", "a proxy delays, cuts, resets, refuses, and leaves connections half open",
-            "A call is repeated safely; an add that ran in the meantime may run once more.", environment.proxied,
+            "A call is repeated safely. If the answer to an add is lost, and the job is finished before the add is repeated, the job runs once more.", environment.proxied,
             {environment.line_slow: 2, environment.line_cut: 2, environment.line_reset: 3, environment.line_half_open: 1, environment.line_refused: 2},
         ),
         _family(
@@ -91,7 +91,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "sentinel", "Sentinels: master killed, frozen, planned switches",
-            "Nothing acknowledged later than 1 s after the switch is lost; before it, the replication lag.",
+            "What is acknowledged later than 1 s after the switch is kept. Of what was acknowledged earlier, the part that was not yet replicated is lost.",
             lambda: environment.under_sentinels(0),
             {environment.sentinel_master_killed: 2, environment.sentinel_master_frozen: 1, environment.sentinel_planned: 2}, gap_s=(3, 6),
         ),

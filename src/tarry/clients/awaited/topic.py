@@ -465,8 +465,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     ) -> Histogram:
         """Counts jobs by their due times: ``buckets`` of equal width over ``span``.
 
-        The first bucket begins at ``start``, which is a moment or a time from now. With ``past`` it begins that long before now. An
-        unknown topic has zeros.
+        The first bucket begins at ``start``, which is a moment or a time from now. ``past`` makes it begin so long before now
+        instead. An unknown topic has zeros.
         """
         return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 

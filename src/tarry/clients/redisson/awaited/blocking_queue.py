@@ -130,7 +130,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.size())
 
     async def stats(self) -> QueueStats:
-        """The number of elements in each place, and the lateness of the first one that is not moved."""
+        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def poison(self) -> list[PoisonElement]:

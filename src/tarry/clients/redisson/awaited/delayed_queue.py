@@ -144,7 +144,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.poison_elements())
 
     async def stats(self) -> QueueStats:
-        """The number of elements in each place, and the lateness of the first element."""
+        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def destroy(self) -> None:

@@ -131,7 +131,7 @@ class BlockingQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.size())
 
     def stats(self) -> QueueStats:
-        """The number of elements in each place, and the lateness of the first one that is not moved."""
+        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
         return self.engine.run_view(self.verbs.stats())
 
     def poison(self) -> list[PoisonElement]:

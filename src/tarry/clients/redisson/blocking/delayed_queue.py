@@ -145,7 +145,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.poison_elements())
 
     def stats(self) -> QueueStats:
-        """The number of elements in each place, and the lateness of the first element."""
+        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
         return self.engine.run_view(self.verbs.stats())
 
     def destroy(self) -> None:
