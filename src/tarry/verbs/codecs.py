@@ -38,11 +38,11 @@ class Codec(Protocol[T]):
     """Encodes and decodes the bodies of a topic."""
 
     def encode(self, body: T, /) -> bytes:
-        """The bytes that are stored for a body."""
+        """Returns the bytes to store for a body."""
         ...
 
     def decode(self, raw: bytes, /) -> T:
-        """The body of stored bytes."""
+        """Returns the body that the stored bytes encode."""
         ...
 
 
