@@ -33,6 +33,7 @@ PLACE = settings(key_concurrency=1, key_limits="1 0 0 0")
 TWO_PLACES = settings(key_concurrency=2, key_limits="2 0 0 0")
 HELD = raw("ZADD", "by_key", 0, "k\0/" + struct.pack(">d", NOW + 60 * SECOND).decode("latin-1") + "x")
 MANY_PLACES = settings(key_concurrency=9, key_limits="9 0 0 0")
+SETTLED = raw("HSET", "meta", "minute", 10**9)
 HOLDS = settings(retry_holds_key=1)
 FAIR = settings(fair=1, key_limits="0 0 0 1")
 RATE = settings(key_rate=f"3 {SECOND}", key_limits=f"0 3 {SECOND} 0")
@@ -48,6 +49,36 @@ def finish(*ids: str, receipt: int = 0, result: str = "", replay: int = 0, at: i
 
 def of_k(*ids: str, due: Any = 0, at: int = 0) -> Step:
     return add(*ids, due=due, stored=OF_K, at=at)
+
+
+def usual_pops() -> list[Case]:
+    """Of one job, after the first pop of the minute."""
+    situations: dict[str, list[Step]] = {
+        "the only one of its key": [of_k("a"), add("b", stored=OF_L)],
+        "one of two": [TWO_PLACES, of_k("a", "b")],
+        "one that takes turns": [FAIR, of_k("a", "b"), add("c", stored=OF_L)],
+        "one of a key that has many places": [MANY_PLACES, of_k("a", "b"), add("c", due=HOUR)],
+        "one of a key that has a rate": [RATE, of_k("a", "b")],
+        "one before another that is due later": [settings(keep_finished=SECOND), of_k("a"), of_k("b", due=HOUR)],
+        "one before another that is due later, and has a priority": [
+            add("a", stored=HIGH),
+            add("b", stored=HIGH, due=HOUR),
+            of_k("c"),
+        ],
+        "one that was handed out before": [of_k("a"), pop(), release("a", due=0)],
+        "one behind a job without a key": [add("a"), of_k("b")],
+        "one whose key had a turn while it was paused": [
+            of_k("a"),
+            pause(HOUR),
+            raw("ZADD", "turns", NOW, "k"),
+        ],
+        "one that is damaged": [of_k("a"), raw("HSET", "jobs", "a", "x")],
+        "one that has a maximum lateness": [add("a", stored=value(key="k", max_lateness=HOUR))],
+    }
+    return [
+        Case(f"a job with a key is popped alone: {situation}", [*given, SETTLED], pop(ttr=0, at=2 * SECOND))
+        for situation, given in situations.items()
+    ]
 
 
 def configure(*fields: Any, at: int = SECOND) -> Step:
@@ -156,6 +187,7 @@ def cases_of_keys() -> list[Case]:
             pop(1),
         ),
         Case("many jobs of one key", [of_k("a", "b", "c", "d", "e")], pop(4)),
+        *usual_pops(),
         Case("keys take turns", [FAIR, *three, of_k("e", "f", "g"), add("h", "i")], pop(8)),
         Case("keys take turns from where they were", [FAIR, *three, of_k("e", "f"), add("h", "i"), pop(3)], pop(1)),
         Case(

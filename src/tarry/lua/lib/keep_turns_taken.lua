@@ -11,9 +11,7 @@ for i = 1, picked do
 end
 if #places > 0 then redis.call('ZADD', by_key, unpack(places)) end
 if #spent > 0 then
-  local over = redis.call('ZRANGE', paces, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, #spent)
-  if #over > 0 then redis.call('ZREM', paces, unpack(over)) end
-  redis.call('ZADD', paces, unpack(spent))
+-- include spend_rates
 end
 for key, stream in pairs(changed) do
   if stream.turn then

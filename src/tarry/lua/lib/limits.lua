@@ -1,6 +1,6 @@
 -- The pause and the limits of a topic, in `meta`:
 --
---   ruled         present if anything below, or a default of the topic, has been set; else none of it is read
+--   ruled         present if anything below, or a default of the topic, has been set; else none of it is read. "keys": only what concerns keys has been
 --   paused        the end of the pause, or of the last one
 --   fires         when the next schedule of the topic is due
 --   keyed_next    when the first job with a key may go; empty: none (lib/by_key.lua)

@@ -30,7 +30,7 @@ while n < reads and wrongs + #wrong + passed < handed + n + MOST_IN_VAIN do
     if not stream.found then
       local looked = read_key(key, concurrency)
       stream.places = looked.places
-      stream.entry, stream.at, stream.found = next_of_key(key, looked)
+      if looked.places > 0 then stream.entry, stream.at, stream.found = next_of_key(key, looked) end
     end
     local entry, pace = stream.entry, 0
     if (of_rate > 0 or key_rules[3]) and entry then

@@ -14,5 +14,6 @@ local function uses_keys() return priorities_used() and has_keys end
 
 local function note_keys()
   has_keys = '1'
-  redis.call('HSET', meta, 'keys', has_keys, 'ruled', 1)
+  redis.call('HSET', meta, 'keys', has_keys)
+  redis.call('HSETNX', meta, 'ruled', 'keys')
 end

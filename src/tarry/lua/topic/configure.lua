@@ -20,6 +20,7 @@ local FIELDS = {
   'ttr', 'max_attempts', 'keep_dead', 'rate', 'burst', 'concurrency', 'max_lateness', 'keep_finished', 'max_pending', 'max_pending_bytes',
   'key_concurrency', 'key_rate', 'fair', 'retry_holds_key',
 }
+local OF_KEYS = {key_concurrency = true, key_rate = true, fair = true, retry_holds_key = true}
 local WHOLE = {
   rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency',
   max_pending = 'all:max_pending', max_pending_bytes = 'all:max_pending_bytes',
@@ -37,7 +38,14 @@ local function share_of(field, value)
 end
 
 local function set_field(field, value)
-  if value == '' then redis.call('HDEL', meta, field) else redis.call('HSET', meta, field, value, 'ruled', 1) end
+  if value == '' then
+    redis.call('HDEL', meta, field)
+  elseif OF_KEYS[field] then
+    redis.call('HSET', meta, field, value)
+    redis.call('HSETNX', meta, 'ruled', 'keys')
+  else
+    redis.call('HSET', meta, field, value, 'ruled', 1)
+  end
 end
 
 local function read_fields() return redis.call('HMGET', meta, unpack(FIELDS)) end

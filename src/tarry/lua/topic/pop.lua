@@ -19,10 +19,15 @@ local ENOUGH, DAY, FEW, STEP, MOST_RETURNED, SWEEP, MOST_SKIPPED = 4000000, 8640
 local ASK_AGAIN, FIRE, KEEPS, FIRST, FIELDS_PER_JOB = 1, 2, 4, 6, 3  -- the callers' wants begin at argument 6; 3 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
-local set = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed')
-local rules = set[2] and redis.call(
-  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes', 'keys') or {}
-if rules[12] and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
+if keyed and #ARGV == FIRST and ARGV[FIRST] == '1' and tonumber(min_jobs) <= 1 then
+-- include usual_pop_with_key
+end
+local set, rules = redis.call('HMGET', meta, 'last', 'ruled', 'minute', 'missed'), {}
+if set[2] then
+  rules = redis.call(
+    'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'spent', 'opened', 'keep_finished', 'priorities', 'bytes', 'keys')
+  if rules[12] and not keyed then return redis.error_reply('KEYED a job of the topic has a key') end
+end
 local uses_priorities, limits = rules[10] or '', nil
 if rules[6] then
 -- include limits
