@@ -303,7 +303,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def kick(self, id: str) -> State | None:
         """Makes a dead job ready again; its attempts count from zero.
 
-        Returns the state that the job was in, or ``None`` if it is unknown. Unless that is ``"dead"``, nothing was changed.
+        Returns the state that the job was in, or ``None`` if there is no such job. Unless the state is ``"dead"``, nothing was changed.
         """
         return (await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
@@ -314,7 +314,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     async def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
         """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles it.
 
-        Returns the state that the job was in, or ``None`` if it is unknown. With ``running``, a worker that runs the job
+        Returns the state that the job was in, or ``None`` if there is no such job. With ``running``, a worker that runs the job
         stops the run, within half of the worker's TTR. With ``state``, only a job in this state is deleted: ``state="dead"``
         spares a job that was kicked meanwhile.
         """
@@ -331,8 +331,8 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return await self.engine.run(self.verbs.by_id(job_verbs.by_id.DELETE, ids, state=state))
 
     async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time for a delayed or ready job. Returns the state that the job was in, or ``None`` if it is
-        unknown.
+        """Sets another due time for a delayed or ready job. Returns the state that the job was in, or ``None`` if
+        there is no such job.
 
         A reserved or dead job is not changed: its holder may ``release`` a reserved job with a delay, and ``kick`` revives a
         dead one.
@@ -348,7 +348,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
     # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, id: str, *, wait: Duration | None = 0) -> JobInfo[T] | None:
-        """Returns the job as it is now, or ``None`` if it is unknown. A finished job is returned as long as it is kept.
+        """Returns the job as it is now, or ``None`` if there is no such job. A finished job is returned as long as it is kept.
 
         With ``wait`` it returns as soon as the job is finished or dead, or at the end of that time.
         """
