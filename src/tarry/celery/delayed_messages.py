@@ -111,7 +111,7 @@ class WaitingTasks:
 
     @cached_property
     def topic(self) -> Topic[WaitingMessage]:
-        """The topic in which they wait, as a blocking client has it."""
+        """The topic in which the tasks wait, a ``Topic`` of a blocking client."""
         return Client(**self.settings).topic(self.name, type=MessageCodec())
 
     def describe(self) -> str:

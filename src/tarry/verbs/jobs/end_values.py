@@ -48,7 +48,7 @@ class End(Generic[T]):
     at: datetime
     """When it ended, by the server's clock, to the microsecond."""
     job: JobInfo[T]
-    """The job as it is kept, with its result, or why it died."""
+    """The job as it is kept, with its result if it was finished, or the reason why it died."""
 
 
 @dataclass(frozen=True, slots=True)
