@@ -278,9 +278,10 @@ def redis6_url() -> Iterator[str]:
         yield running.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
-    """The addresses of a Cluster of three Valkeys."""
+    """The addresses of a Cluster of three Valkeys. It ends with its module, as other groups of servers do: idle, they ask each other for
+    as long as a process runs, and to start them anew costs less than half a minute of that."""
     with servers.cluster() as nodes:
         yield servers.cluster_addresses(nodes)
 
@@ -299,16 +300,16 @@ def own_zookeeper() -> Iterator[zookeepers.ZooKeeper]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sentinel_url() -> Iterator[str]:
     """A master, a replica and three Sentinels, by the Sentinels."""
     with server_groups.sentinels() as made:
         yield made.url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def constellation() -> Iterator[Callable[[str], server_groups.Sentinels | server_groups.BigCluster]]:
-    """``constellation("cluster of valkey")``, or ``"sentinels of redis8"``: started once, when it is first asked for."""
+    """``constellation("cluster of valkey")``, or ``"sentinels of redis8"``: started once for a module, when it is first asked for."""
     with ExitStack() as stack:
         made: dict[str, server_groups.Sentinels | server_groups.BigCluster] = {}
 
