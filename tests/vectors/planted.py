@@ -135,7 +135,7 @@ FAULTS = [
     Fault("topic/pop", "lib/expired_reservations", "count('timed_out', timed_out)", "count('timed_out', timed_out + 1)"),
     Fault("topic/pop", "lib/hand_out", "local ends = now + time + handed", "local ends = now + time"),
     Fault("topic/pop", "lib/minutes", "if hour ~= last and", "if hour == last and"),
-    Fault("topic/finish", "lib/usual_finish", "if finished_now == n then return n end", ""),
+    Fault("topic/finish", "lib/finished_answers", "if finished_now == n then return n end", ""),
     Fault("topic/finish", "lib/usual_finish", "if not is_usual or n < MANY or", "if not is_usual or n < MANY or false and"),
     Fault("topic/finish", "lib/usual_finish", "'(' .. text(now), '+inf')", "'-inf', '+inf')"),
     Fault("topic/finish", "lib/usual_finish", "(ends or #run ==", "(true or #run =="),

@@ -24,13 +24,5 @@ if is_usual then
   if not is_usual and not ends then ends = redis.call('ZMSCORE', reserved, unpack(ids)) end
 end
 if is_usual then
-  local finished_now = redis.call('ZREM', reserved, unpack(ids))
-  redis.call('HDEL', runs, unpack(ids))
-  redis.call('HDEL', jobs, unpack(ids))
-  redis.call('HINCRBY', meta, 'n:finished', finished_now)
-  if finished_now == n then return n end
-  redis.call('HINCRBY', meta, 'n:refused', n - finished_now)  -- an id was given twice
-  local answers, seen = {}, {}
-  for i, id in ipairs(ids) do answers[i], seen[id] = seen[id] and 'gone' or 1, true end
-  return answers
+-- include finish_reserved finished_answers
 end

@@ -22,10 +22,7 @@ for k = 1, is_usual and n or 0 do
   i = i + STRIDE
 end
 if is_usual then
-  local finished_now = redis.call('ZREM', reserved, unpack(ids))
-  redis.call('HDEL', runs, unpack(ids))
-  redis.call('HDEL', jobs, unpack(ids))
-  redis.call('HINCRBY', meta, 'n:finished', finished_now)
+-- include finish_reserved
   if #freed > 0 then
     redis.call('ZREM', by_key, unpack(freed))
     local full = {}
@@ -36,9 +33,5 @@ if is_usual then
 -- include full_keys
     end
   end
-  if finished_now == n then return n end
-  redis.call('HINCRBY', meta, 'n:refused', n - finished_now)  -- an id was given twice
-  local answers, seen = {}, {}
-  for i, id in ipairs(ids) do answers[i], seen[id] = seen[id] and 'gone' or 1, true end
-  return answers
+-- include finished_answers
 end
