@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.connections import address
 from tarry.connections.embedded.server_process import ServerProcess
 
 WAIT_S, PATIENCE_S = 0.5, 1.0
-SOON_S = WAIT_S + PATIENCE_S + 3.0
-"""With what a busy machine adds. One answer more than there may be would take five seconds."""
+SOON_S = WAIT_S + PATIENCE_S + 30.0
+"""With what a busy machine adds. One answer more than there may be would take a minute."""
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def long_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(address, "ANSWER_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture
