@@ -9,6 +9,7 @@ import pytest
 import tarry
 from tarry.connections.background import failures
 from tarry.programs.dashboard.sampler import Sampler
+from until import LONGEST_S
 
 
 @pytest.mark.anyio
@@ -25,7 +26,7 @@ async def test_the_topics_are_sampled_again_after_any_error(
         sampled.set()
 
     monkeypatch.setattr(Sampler, "sample", failing_once)
-    async with asyncio.timeout(30), tarry.AsyncClient(valkey_url, namespace=namespace) as client:
+    async with asyncio.timeout(LONGEST_S), tarry.AsyncClient(valkey_url, namespace=namespace) as client:
         await client.topic("orders").add("x")
         sampler = Sampler(client)
         sampler.start()

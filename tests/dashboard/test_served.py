@@ -45,7 +45,7 @@ def test_a_service_serves_dashboard_and_api(service: Service, client: tarry.Clie
             service.process.send_signal(signal.SIGTERM)
             for _ in lines:
                 pass  # a stream does not hold up the end
-    assert service.process.wait(15) == 0
+    assert service.process.wait(LONGEST_S) == 0
 
 
 def test_the_command_of_the_sign_in_page_works_as_it_is_pasted(

@@ -17,6 +17,7 @@ from tarry.programs import dashboard
 from tarry.programs.service.routes import routes_of
 from tarry.programs.service.settings import ServiceSettings
 from tarry.programs.serving import compression, documents
+from until import LONGEST_S
 
 SECRETS = {"token", "secret", "password"}
 """Names of fields that hold what nobody else may know."""
@@ -104,6 +105,6 @@ def test_pages_and_assets_are_compressed_and_live_updates_are_not(pages: Running
     style = httpx.get(pages.url + asset)
     assert style.headers["content-encoding"] == "gzip"
     assert int(style.headers["content-length"]) < len(style.content) / 2
-    with httpx.stream("GET", f"{pages.url}/", headers={"accept": "text/event-stream"}, timeout=30) as live:
+    with httpx.stream("GET", f"{pages.url}/", headers={"accept": "text/event-stream"}, timeout=LONGEST_S) as live:
         assert "content-encoding" not in live.headers
         assert next(live.iter_bytes())

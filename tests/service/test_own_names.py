@@ -41,6 +41,7 @@ from tarry.verbs.guarded import guarded_context
 from tarry.verbs.redisson.codecs import CODECS
 from tarry.verbs.redisson.delayed import queue_context
 from tarry.verbs.redisson.mapcache import map_context
+from until import LONGEST_S
 
 pytestmark = pytest.mark.slow
 NAMESPACE = "default"
@@ -81,7 +82,7 @@ class Guarded:
     def __init__(self, running: RunningService, server: redis.Redis) -> None:
         self.running = running
         self.server = server
-        self.line = HTTPConnection("127.0.0.1", running.port, timeout=30)
+        self.line = HTTPConnection("127.0.0.1", running.port, timeout=LONGEST_S)
         self.before = self.dumps()
 
     def dumps(self) -> list[Any]:

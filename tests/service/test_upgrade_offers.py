@@ -364,7 +364,7 @@ def size_from_haproxy(folder: Path, said: bytes) -> int:
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         proxy("haproxy", folder, listener.getsockname()[1]) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=20) as line,
+        socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as line,
     ):
         line.sendall(said)
         with listener.accept()[0] as accepted:
@@ -377,7 +377,7 @@ def test_nobody_behind_haproxy_gets_the_answer_of_another(real: Api, tmp_path: P
     second = request("POST", "/nothing", hidden, more=b"Connection: close\r\n")
     body = swallowing(size_from_haproxy(tmp_path, second))
     with proxy("haproxy", tmp_path, int(real.url.rpartition(":")[2])) as port:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as line:
             line.sendall(request("POST", "/nothing", body)[: -len(body)])
             assert head_of(line).startswith(b"HTTP/1.1 404 ")
             line.sendall(body)
@@ -386,7 +386,7 @@ def test_nobody_behind_haproxy_gets_the_answer_of_another(real: Api, tmp_path: P
             line.sendall(second)
             answered = all_of(line)
         assert b'"topics"' not in answered, "HAProxy forbids it"
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        with socket.create_connection(("127.0.0.1", port), timeout=LONGEST_S) as line:
             line.sendall(request("GET", "/version", more=b"Connection: close\r\n"))
             answer = all_of(line)
         assert statuses(answer) == [b"200"]
