@@ -11,6 +11,7 @@ import figures
 import generate
 import prose
 from doc_pages import MADE, PAGES, ROOT, name
+from walked import each
 
 BY_HAND = re.compile(
     r"""× | µs
@@ -22,7 +23,7 @@ BY_HAND = re.compile(
 """What a measured number looks like. Records of decisions have those of their day."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_number_has_a_row_or_a_constant(page: Path) -> None:
     filled = figures.fill(page.read_text(encoding="utf-8"))
     assert "{{" not in filled
@@ -56,7 +57,7 @@ def test_readme_is_shown_as_it_is() -> None:
     assert figures.REFERENCE.findall((ROOT / "README.md").read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name)
+@each([page for page in PAGES if page.parent.name != "decisions"], name)
 def test_no_measured_number_is_written_by_hand(page: Path) -> None:
     """Write a reference to a row of the benchmarks, or no number; a formula stands in back quotes."""
     text = page.read_text(encoding="utf-8")
@@ -68,7 +69,7 @@ BY_DEFAULT = re.compile(r"(?:by default|default is),? \d[^|.;]*|\d[\d,.]*(?: [a-
 """A default that is no reference."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name not in {"decisions", "migrate"}], ids=name)
+@each([page for page in PAGES if page.parent.name not in {"decisions", "migrate"}], name)
 def test_defaults_are_references(page: Path) -> None:
     """Those of other systems are on the pages about them."""
     text = page.read_text(encoding="utf-8")

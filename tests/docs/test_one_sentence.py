@@ -11,6 +11,7 @@ import pytest
 import generate
 import prose
 from doc_pages import MADE, PAGES, ROOT, name
+from walked import each
 
 SENTENCE = re.compile(
     r"A killed worker's jobs go to another running worker within two seconds if the server sees its connection end, "
@@ -35,7 +36,7 @@ def test_one_page_and_the_docstrings_have_the_promise() -> None:
     assert all(re.search(SENTENCE.pattern, text_of(ROOT / file), re.I) for file in DOCSTRINGS)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name)
+@each([page for page in PAGES if page.parent.name != "decisions"], name)
 def test_no_other_page_says_when_the_jobs_of_a_killed_worker_come_back(page: Path) -> None:
     text = page.read_text("utf-8")
     if name(page) not in ELSEWHERE and not text.startswith(generate.NOTE):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, blocks, name
+from walked import each
 
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
@@ -29,26 +30,24 @@ def anchors(page: Path) -> set[str]:
     return {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_block_names_its_language(page: Path) -> None:
     assert [block.place for block in blocks(page) if block.language not in RUN | SHOWN | FILES] == []
     assert [block.place for block in blocks(page) if block.language in FILES and not block.file] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_a_file_is_a_block_of_its_own(page: Path) -> None:
     """Coloured and copied as what it is: its first line is a comment with its name."""
     assert [block.place for block in blocks(page) if block.language == "sh" and "<<" in block.text] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_block_that_is_not_run_has_a_reason(page: Path) -> None:
     assert [block.place for block in blocks(page) if block.not_run == ""] == []
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.parent.name in {"how-to", "production", "migrate"}], ids=name
-)
+@each([page for page in PAGES if page.parent.name in {"how-to", "production", "migrate"}], name)
 def test_every_page_to_follow_says_what_it_starts_from(page: Path) -> None:
     run = [block for block in blocks(page) if block.language in RUN]
     if run:
@@ -72,20 +71,20 @@ def test_a_page_of_a_system_that_tarry_comes_from_needs_one_extra_and_three_comm
     assert not shown[-1].startswith("$ "), "what is seen at the end"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_anchor_is_a_heading(page: Path) -> None:
     links = ANCHOR.findall(page.read_text(encoding="utf-8"))
     wrong = [target + one for target, one in links if one not in anchors(page.parent / target if target else page)]
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@each(PAGES, name)
 def test_every_picture_is_there_and_needs_no_other_host(page: Path) -> None:
     for target in PICTURE.findall(page.read_text(encoding="utf-8")):
         picture = page.parent / target

@@ -16,6 +16,7 @@ import tarry
 from doc_pages import blocks
 from reference_of_python import Name
 from tarry.values.variables import VARIABLES
+from walked import each
 
 PAGES = [f"reference/{page}.md" for page in reference.PAGES]
 HEADINGS = {
@@ -67,7 +68,7 @@ def test_every_public_name_has_a_section() -> None:
             assert {f"{module.__name__}.{name}", places.get(id(value))} & told, f"{module.__name__}.{name}: in no page"
 
 
-@pytest.mark.parametrize("one", reference.all_names(), ids=title)
+@each(reference.all_names(), title)
 def test_each_name_has_an_example(one: Name) -> None:
     file = reference.file_of_examples(one.page)
     assert one.title in reference.cells(one.page), (
@@ -75,7 +76,7 @@ def test_each_name_has_an_example(one: Name) -> None:
     )
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=title)
+@each(CLASSES, title)
 def test_each_method_is_called_by_an_example(one: Name) -> None:
     methods = [name for name, lines in own_members(one).items() if not reference.is_data(lines)]
     called = names_in(one.title, one.page)
@@ -83,7 +84,7 @@ def test_each_method_is_called_by_an_example(one: Name) -> None:
     assert without == [], f"call them in the example of {one.title}, or write one as # %% {one.title}.METHOD"
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=title)
+@each(CLASSES, title)
 def test_each_attribute_is_listed(one: Name) -> None:
     text = (generate.DOCS / "reference" / f"{one.page}.md").read_text(encoding="utf-8")
     section = text.partition(f"\n## {one.title}\n")[2].partition("\n## ")[0]
@@ -91,7 +92,7 @@ def test_each_attribute_is_listed(one: Name) -> None:
     assert {name for name, lines in own_members(one).items() if reference.is_data(lines)} <= listed
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=title)
+@each(CLASSES, title)
 def test_each_member_has_words(one: Name) -> None:
     """An attribute without words has no unit and no meaning in the reference; one of a base has those of the base."""
     told = reference.words_of_fields(one.value)
@@ -139,7 +140,7 @@ def test_each_variable_and_setting_is_explained() -> None:
     assert keys == {line.split('"')[1] for line in section("Django: settings and commands") if '"' in line}
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=title)
+@each(CLASSES, title)
 def test_help_shows_the_arguments(one: Name) -> None:
     if python.constructor_of(one.value) is None or one.value.__name__ not in tarry.__all__:
         return
