@@ -102,19 +102,24 @@ def test_only_an_add_that_says_once_has_the_keys_of_the_history(topic: Any, serv
     assert {frozenset(history & words) for words in sent} == {frozenset(history if modes == ["once"] else [])}
 
 
-def written(topic: Any, server: Any) -> dict[str, Any]:
-    """All that the topic has, without its name."""
-    found: dict[str, Any] = {}
-    for key in server.keys(topic.verbs.keys.due.removesuffix(b"due") + b"*"):
-        part, kind = key.rpartition(b":")[2], server.type(key)
-        assert kind in (b"zset", b"list", b"hash")
-        if kind == b"zset":
-            found[part] = server.zrange(key, 0, -1, withscores=True)
-        elif kind == b"list":
-            found[part] = server.lrange(key, 0, -1)
-        else:
-            found[part] = server.hgetall(key)
-    return found
+WRITTEN = """
+local READS = {hash = {'HGETALL'}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'}, list = {'LRANGE', 0, -1}}
+local found = {}
+for i, key in ipairs(redis.call('KEYS', ARGV[1])) do
+  local kind = redis.call('TYPE', key).ok
+  found[i] = {key, kind, redis.call(READS[kind][1], key, unpack(READS[kind], 2))}
+end
+return found
+"""
+
+
+def written(topic: Any, server: Any) -> dict[bytes, Any]:
+    """All that the topic has, without its name; in one call, for this is asked two thousand times."""
+    begin = topic.verbs.keys.due.removesuffix(b"due")
+    return {
+        key.removeprefix(begin): dict(zip(told[::2], told[1::2], strict=True)) if kind == b"hash" else told
+        for key, kind, told in server.eval(WRITTEN, 0, begin + b"*")
+    }
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
