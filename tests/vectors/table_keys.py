@@ -58,6 +58,8 @@ def usual_pops() -> list[Case]:
         "one of two": [TWO_PLACES, of_k("a", "b")],
         "one that takes turns": [FAIR, of_k("a", "b"), add("c", stored=OF_L)],
         "one of a key that has many places": [MANY_PLACES, of_k("a", "b"), add("c", due=HOUR)],
+        "one of a key with four that are reserved": [MANY_PLACES, of_k(*"abcdef"), pop(4)],
+        "one that has been due for longer than its key had a turn": [FAIR, of_k("a", "b"), pop(at=SECOND)],
         "one of a key that has a rate": [RATE, of_k("a", "b")],
         "one before another that is due later": [settings(keep_finished=SECOND), of_k("a"), of_k("b", due=HOUR)],
         "one before another that is due later, and has a priority": [

@@ -5,8 +5,15 @@ repeat
   local keys = redis.call('ZRANGE', turns, 0, 1, 'WITHSCORES')
   local key, turn = keys[1], tonumber(keys[2] or nil)
   if not key or turn > now + 1000000 then break end
+  -- Few entries: nearly always those of its reserved jobs, of the next one, and of the one that follows (lib/read_key.lua).
+  local entries = redis.call('ZRANGE', by_key, '[' .. key .. '\0', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, 4)
+  local k, at_level = 1, #key + 2
+  while entries[k] and string.byte(entries[k], at_level) == 33 do k = k + 1 end
+  local at = entries[k] and struct.unpack('>d', entries[k], at_level + 1)
+  local late_by, bucket, low, high = now - math.max(at or 0, turn), nil, nil, nil
+-- include lateness
   local set = redis.call(
-    'HMGET', meta, 'last', 'ruled', 'minute', 'missed', 'key_limits', 'turn', 'key_pauses', 'recount', 'own_turn')
+    'HMGET', meta, 'last', 'ruled', 'minute', 'missed', 'key_limits', 'turn', 'key_pauses', 'recount', 'own_turn', bucket)
   local rules = set[2] ~= 'keys' and redis.call(
     'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'keep_finished', 'priorities', 'bytes') or {}
   local concurrency, of_rate, span, fair = string.match(set[5] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
@@ -20,18 +27,14 @@ repeat
     if of_rate > 0 and tonumber(ends[1] or 0) > now or tonumber(ends[2] or 0) > now then break end
   end
 
-  local places, reads, from = math.huge, 2, '\0"'  -- as lib/read_key.lua
-  if concurrency > 8 then
-    places = concurrency - redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0!', '(' .. key .. '\0"')
-  elseif concurrency > 0 then
-    places, reads, from = concurrency, concurrency + 2, '\0'
+  local places = concurrency > 0 and concurrency - k + 1 or math.huge
+  if k > 3 and #entries == 4 then
+    if concurrency > 0 then places = concurrency - redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0!', '(' .. key .. '\0"') end
+    entries = redis.call('ZRANGE', by_key, '[' .. key .. '\0"', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, 2)
+    k = 1
+    at = entries[k] and struct.unpack('>d', entries[k], at_level + 1)
   end
-  local entries = redis.call('ZRANGE', by_key, '[' .. key .. from, '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, reads)
-  local k, at_level = 1, #key + 2
-  while entries[k] and string.byte(entries[k], at_level) == 33 do k = k + 1 end
   local entry, following = entries[k], entries[k + 1]
-  places = places - k + 1
-  local at = entry and struct.unpack('>d', entry, at_level + 1)
   if not at or at > now or places <= 0 then break end
   local id, following_at = string.sub(entry, at_level + 9), nil
   if following and places > 1 then
@@ -47,7 +50,7 @@ repeat
   local value = redis.call('HGET', jobs, id)
   local top, flags = string.byte(value or '', FLAGS_AT - 1, FLAGS_AT)
   if not flags or flags < 128 or flags % 128 >= HAS_HEADERS or top >= BEYOND_2112 then break end
-  from = HEAD_SIZE + (flags % 16 >= HAS_NONCE and NONCE_SIZE or 0)
+  local from = HEAD_SIZE + (flags % 16 >= HAS_NONCE and NONCE_SIZE or 0)
   local further, more, length = string.byte(value, from + 1, from + 3)
   if further ~= 8 or more ~= 0 or length ~= #key or #value < from + 3 + length then break end
 
@@ -79,10 +82,13 @@ repeat
   local time = tonumber(ttr)
   if time == 0 then time = tonumber(rules[2] or DEFAULT_TTR) end
   redis.call('ZADD', reserved, now + time, id)
-  redis.call('HSET', meta, 'last', receipt, 'turn', ring, 'keyed_next', next_turn or '')
-  local late_by, bucket, low, high = now - math.max(at, paused, (concurrency > 0 or of_rate > 0) and turn or 0), nil, nil, nil
+  local guess, count = bucket, tonumber(set[10] or 0) + 1
+  late_by = now - math.max(at, paused, (concurrency > 0 or of_rate > 0) and turn or 0)
+  if late_by < low or late_by >= high then
 -- include lateness
-  redis.call('HINCRBY', meta, bucket, 1)
+  end
+  if bucket ~= guess then count = redis.call('HINCRBY', meta, bucket, 1) end
+  redis.call('HSET', meta, 'last', receipt, 'turn', ring, 'keyed_next', next_turn or '', bucket, count)
 -- include watch
   local alarm, seat = update_watch(
     waiter, false, paused, tonumber(rules[5]), 0, false, math.min(next_turn or math.huge, next_due), math.min(next_end, now + time))
