@@ -10,7 +10,9 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,14 @@ class Wire(asyncio.Transport):
         self.paused = False
 
 
+@cache
+def configured() -> uvicorn.Config:
+    """For an application that each connection puts in: to load it anew would be a tenth of what one costs."""
+    config = uvicorn.Config(lambda: None, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
+    config.load()
+    return config
+
+
 class Connection:
     """One connection of the service's protocol, to an application that notes what it gets. ``/early`` is answered before its body."""
 
@@ -98,8 +108,8 @@ class Connection:
         self.got: Requests = []
         self.gone: list[str] = []
         self.wire = Wire()
-        config = uvicorn.Config(self._app, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
-        config.load()
+        config = copy(configured())
+        config.loaded_app = self._app
         self._state = ServerState()
         self.limits = PortLimits(FileShares(math.inf), bool, bool) if limits is None else limits
         self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, limits=self.limits)
