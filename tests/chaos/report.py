@@ -104,9 +104,9 @@ REASONS = {
     "again: its process ended": "its process was killed or stopped, and its parent released it at once",
     "again: its worker was cut off": "all connections of its worker had ended without its notice, and it had made no new ones yet",
     "add repeated": "the add's answer was lost, the add was repeated, and the job had been finished meanwhile",
-    "again: undone": "the server had lost the record that it was handed out or finished, within the promise",
-    "undone": "an acknowledged finish, delete or hand-out was lost by the server, within the promise",
-    "lost": "an acknowledged add was lost by the server, within the promise",
+    "again: undone": "the server had lost the record that the job was handed out or finished, which the server's promise allows",
+    "undone": "an acknowledged finish, delete or hand-out was lost by the server, which the server's promise allows",
+    "lost": "an acknowledged add was lost by the server, which the server's promise allows",
     "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
     "told refused, sent twice": "a delete, release, bury, reschedule or kick was refused or found nothing while connections broke: "
     "its first try may have done it",
