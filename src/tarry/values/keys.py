@@ -1,7 +1,7 @@
 """Every key that tarry writes, in one table. Nothing else in the project spells a key.
 
     tarry:{NAMESPACE/TOPIC}:due        sorted set   id → when it is due, server µs          delayed and ready jobs
-    tarry:{NAMESPACE/TOPIC}:reserved   sorted set   id → end of its TTR, server µs          jobs that were handed out
+    tarry:{NAMESPACE/TOPIC}:reserved   sorted set   id → end of its time to run, server µs  jobs that were handed out
     tarry:{NAMESPACE/TOPIC}:dead       sorted set   id → when it died, server µs            jobs set aside
     tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
     tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, error    from the first attempt on
@@ -20,7 +20,7 @@
     tarry:{NAMESPACE/TOPIC}:cancelled  sorted set   id and receipt of a cancelled run → when it is forgotten   until a minute after its reservation
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → by when it will look         the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: no consumer will look in time
-    tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one will, a second is missing
+    tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: fewer than two consumers will look in time
     tarry:{NAMESPACE/TOPIC}:schedules  sorted set   schedule → its next occurrence, server µs   without paused ones; a second later while a consumer adds its job
     tarry:{NAMESPACE/TOPIC}:plans      hash         schedule → recurrence, job, counts
     tarry:{NAMESPACE/TOPIC}:declared   hash         schedule → when code declared it, and in which version

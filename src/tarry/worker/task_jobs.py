@@ -32,7 +32,7 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
     def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
 
-        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's TTR.
+        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's time to run.
         """
         return self._topic.delete(self.id, running=running)
 
@@ -68,7 +68,7 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     async def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
 
-        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's TTR.
+        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's time to run.
         """
         return await self._topic.delete(self.id, running=running)
 

@@ -197,7 +197,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         already.
 
         Ids belong to the topic, so two tasks of one topic share them. A run that has begun is not repeated. With ``running``
-        its worker stops it, within half of the worker's TTR: an async function is cancelled, and a child process is killed. A
+        its worker stops it, within half of the worker's time to run: an async function is cancelled, and a child process is killed. A
         function in a thread cannot be stopped, but sees that ``tarry.current_job().lost`` is true.
         """
         return self.inner.open_topic().delete(id, running=running)

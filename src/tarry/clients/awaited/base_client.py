@@ -135,7 +135,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
 
     @property
     def schedules(self) -> AsyncSchedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
+        """Schedules: jobs that are added again and again. Put, get, list, pause, resume, delete."""
         from tarry.clients.awaited.schedules import AsyncSchedules
 
         return AsyncSchedules(self.engine, self.engine.config.schedules())

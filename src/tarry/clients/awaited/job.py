@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 @refuse_other_with
 class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
-    """A job that you have reserved, for its TTR. As a context manager it settles itself:
+    """A job that you have reserved, for its time to run. As a context manager it settles itself:
 
     the end of the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, and counts no attempt.
     If you settle the job inside the block, its end does nothing.
     """
 
-    # blocking: A job that you have reserved, for its TTR. As a context manager it settles itself:
+    # blocking: A job that you have reserved, for its time to run. As a context manager it settles itself:
     #
     # leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, and counts no attempt.
     # If you settle the job inside the block, its end does nothing.

@@ -135,7 +135,7 @@ class BaseClient(Generic[E], metaclass=HidesOtherWords):
 
     @property
     def schedules(self) -> Schedules:
-        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
+        """Schedules: jobs that are added again and again. Put, get, list, pause, resume, delete."""
         from tarry.clients.blocking.schedules import Schedules
 
         return Schedules(self.engine, self.engine.config.schedules())

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Schedules:
-    """Schedules, which add jobs again and again. The clients that pop the topic add them: there is no scheduler to run."""
+    """Schedules: jobs that are added again and again. The clients that pop the topic add these jobs: there is no scheduler to run."""
 
     def __init__(self, engine: HandleEngine, verbs: ScheduleHandleVerbs) -> None:
         self._engine = engine

@@ -188,10 +188,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def pop(
         self, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> Job[T] | None:
-        """Returns the job that is due first, reserved for its TTR; ``None`` if no job is due within ``wait``.
+        """Returns the job that is due first, reserved for its time to run; ``None`` if no job is due within ``wait``.
 
         ``wait=None`` waits forever. ``ttr`` is the time to run of jobs without one of their own. If the answer is lost on the
-        way, the job comes back after its TTR; if that was its last attempt, the attempt does not count.
+        way, the job comes back after that time; if that was its last attempt, the attempt does not count.
         """
         if others or words:
             refuse_others(Topic.pop, self, OF_POP, others, words)
@@ -316,7 +316,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles it.
 
         Returns the state that the job was in, or ``None`` if there is no such job. With ``running``, a worker that runs the job
-        stops the run, within half of the worker's TTR. With ``state``, only a job in this state is deleted: ``state="dead"``
+        stops the run, within half of the worker's time to run. With ``state``, only a job in this state is deleted: ``state="dead"``
         spares a job that was kicked meanwhile.
         """
         return (self.delete_many([id], running=running, state=state))[0]
@@ -387,7 +387,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         limit: int = 100,
         cursor: str | None = None,
     ) -> JobPage[T]:
-        """Returns one page of jobs in the order of their due times. Reserved jobs are ordered by the end of their TTR, dead
+        """Returns one page of jobs in the order of their due times. Reserved jobs are ordered by the end of their time to run, dead
         jobs by their death.
 
         ``state`` may also be ``"retrying"``, which are the delayed jobs that have failed before, or ``"finished"``. Finished

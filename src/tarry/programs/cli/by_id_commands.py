@@ -209,7 +209,7 @@ def _list(
     text: WithText = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most this many.")] = 100,
 ) -> None:
-    """Lists jobs by time: when due, when their TTR ends, when they died or finished. On a terminal as a table, with task, body and error."""
+    """Lists jobs by time: when due, when their time to run ends, when they died or finished. On a terminal as a table, with task, body and error."""
     from tarry.internal import JobSearch, server_verbs
 
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")

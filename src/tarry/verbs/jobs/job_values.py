@@ -91,7 +91,7 @@ class Added(Struct, frozen=True):
     state: JobState
     """The job's state; ``finished`` only if ``if_exists="once"`` found a finished job."""
     due: datetime
-    """When the job is due; of a reserved job the end of its TTR, of a dead one when it died, of a finished one until when it
+    """When the job is due; of a reserved job the end of its time to run, of a dead one when it died, of a finished one until when it
     is kept."""
 
 
@@ -174,7 +174,7 @@ JobParts = tuple[int, int, PoppedFields]
 
 
 class BaseJob(StoredJob[T]):
-    """A popped job, reserved for its TTR."""
+    """A popped job, reserved for its time to run."""
 
     attempt: int
     """Which attempt this is, from 1."""
@@ -276,7 +276,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def reserved_until(self) -> datetime | None:
-        """When the TTR of a reserved job ends."""
+        """When the time to run of a reserved job ends."""
         return as_datetime(self._since) if self.state == "reserved" else None
 
     @property

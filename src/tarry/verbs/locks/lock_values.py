@@ -29,6 +29,6 @@ class LockState:
     token: int | None
     """The last fencing token, of this holder or an earlier one; ``None`` if it is unknown."""
     remaining: timedelta | None
-    """The time until the lease ends; ``None`` if the lock is free, or ends with its holder's session."""
+    """The time until the lease ends; ``None`` if the lock is free, or held until its holder's session ends."""
     waiting: int | None
     """How many wait for the lock: on Redis clients (on a Cluster those of one node), on ZooKeeper threads and tasks."""

@@ -106,7 +106,7 @@ def start_of(text: str) -> str | datetime:
 
 @table.handles(endpoints.LIST_JOBS)
 async def list_jobs(request: ServiceRequest) -> JobPage[Body]:
-    """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+    """One page of jobs, by due time (reserved: by the end of their time to run; dead: by their death).
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it. With `task`, `error`, `text` or `group` it is
     those that match of the next thousand jobs: it may be empty, and not be the last one.
