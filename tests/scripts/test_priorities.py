@@ -268,3 +268,15 @@ def own_commands(server: Any) -> int:
     return sum(
         int(one["calls"]) for name, one in told.items() if name.removeprefix("cmdstat_").split("|")[0] not in others
     )
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_a_reserved_job_that_gets_the_first_of_a_priority_has_it_when_it_is_put_back(
+    topic: Any, clock: Clock, used: int
+) -> None:
+    topic.add("later", id="urgent")
+    assert [job.id for job in topic.pop_many(1, ttr=1)] == ["urgent"]
+    topic.add("usual", id="usual", priority=used)
+    topic.add("now", id="urgent", priority=2, if_exists="update")
+    clock.advance(2)
+    assert ids_of(topic) == ["urgent", "usual"]

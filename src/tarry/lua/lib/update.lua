@@ -63,5 +63,7 @@ local function update(id, old, new, since)
   elseif priority > 0 and not redis.call('ZSCORE', reserved, id) then  -- added by this very script
     urgent = urgent or {}
     urgent[id] = {since, priority}
+  elseif priority > 0 then  -- for when its run ends
+    note_use(priority)
   end
 end
