@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,5 +41,8 @@ def test_a_killed_run_leaves_no_processes_or_folders(tmp_path: Path) -> None:
 
 def folders_of(pids: dict[int, str]) -> set[Path]:
     """Where the histories are, beside the address of the process from which the clients are forked: said on its command line."""
-    words = [word for pid in pids for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+    words = list[str]()
+    for pid in pids:
+        with suppress(OSError):  # it has ended meanwhile
+            words += Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return {Path(word).parent for word in words if word.endswith("/warm")}

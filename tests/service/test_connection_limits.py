@@ -50,10 +50,10 @@ class LookedAt:
         line = socket.socket()
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(LONGEST_S)
-        before = set(self.limits)
+        before = self.running.call(set, self.limits)
         line.connect(("127.0.0.1", self.running.port))
         line.sendall(sent)
-        until(lambda: any(one.received == len(sent) for one in set(self.limits) - before))
+        until(lambda: any(one.received == len(sent) for one in self.running.call(set, self.limits) - before))
         self.began = self.running.call(self.running.loop.time)
         return line
 

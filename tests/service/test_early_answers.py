@@ -37,10 +37,10 @@ class Client:
 
     def __init__(self, service: RunningService, head: bytes) -> None:
         [limits] = service.app.files.ports
-        before = set(limits)
+        before = service.call(set, limits)
         self.line = socket.create_connection(("127.0.0.1", service.port), LONGEST_S)
         self.line.sendall(head)
-        until(lambda: any(one.received == len(head) for one in set(limits) - before))
+        until(lambda: any(one.received == len(head) for one in service.call(set, limits) - before))
         self._answers = self.line.makefile("rb")
 
     def __enter__(self) -> Self:
