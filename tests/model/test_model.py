@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import redis
@@ -56,7 +57,6 @@ CALLS = st.sampled_from(["once", "twice", "only again"])
 ON_THE_WAY = st.sampled_from([0, 0, 0, SECOND // 2, 2 * SECOND])
 HOLDERS = st.sampled_from(["web-1", "web-2"])
 STATES = st.sampled_from(["delayed", "ready", "reserved", "dead", "retrying", "finished"])
-_names = count()
 
 
 def us(n: int) -> timedelta:
@@ -70,7 +70,7 @@ class Game(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.clock = Clock()
-        name = f"model{next(_names)}"
+        name = f"model{uuid4().hex}"  # this file is imported twice, by pytest and by test_keys.py
         self.client = TestClient(self.url, self.clock, namespace=name)
         self.other = TestClient(self.url, self.clock, namespace=name)
         self.topic = self.client.topic("t")
