@@ -65,6 +65,26 @@ def test_migrate_moves_waiting_and_dead_jobs(two: Any, clock: Clock) -> None:
     assert {job.id: job.attempt for job in jobs}["tried"] == 2
 
 
+def test_a_full_topic_takes_the_jobs_that_move_into_it_and_counts_them(two: Any, clock: Clock) -> None:
+    old, new = two
+    target = new.topic("orders")
+    target.configure(max_pending=2, max_pending_bytes=100)
+    clock.advance("1s")
+    target.delete(target.add("begins to count").id)
+    old.topic("orders").add_many(["x" * 30] * 5)
+    assert old.migrate("orders", target) == tarry.Migrated(5, 0, 0)
+    queue = new.delayed_queue("late", codec="string", format="4.7")
+    for element in ("7", "8"):
+        queue.offer(element, "1h")
+    assert new.migrate_queue(queue, target).moved == 2
+    with pytest.raises(tarry.TopicFull):
+        target.add("one more")
+    stats = target.stats()
+    assert (stats.ready + stats.delayed, stats.not_added) == (7, 1)
+    assert stats.pending_bytes == 5 * 32 + 2 * 3
+    assert target.check().ok
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", range(4, 13))
 def test_an_interrupted_move_resumes_after_any_step(two: Any, clock: Clock, steps: int) -> None:
