@@ -59,14 +59,14 @@ PEERS = {
             "bare commands",
             imports="import redis",
             setup="a socket and hiredis, in bulk redis-py; one consumer that takes 1,000 at once and knows the next due time",
-            lacks="acknowledge, survive a crash or share the work: it is what the server and a bare client can do, and no queue",
+            lacks="acknowledge, survive a crash or share the work, so it is no job queue",
             own=True,
         ),
         Peer(
             "tarry",
             "tarry",
             imports="import tarry",
-            setup="one worker process on uvloop, 100 slots; the blocking client adds, 64 tasks use the awaited one",
+            setup="one worker process on uvloop with 100 jobs at once; the blocking client adds jobs, and the 64 tasks use the awaited client",
             lacks="chain or group jobs",
             own=True,
         ),
@@ -76,8 +76,8 @@ PEERS = {
             ("greenstalk==2.1.1",),
             "import greenstalk",
             "Debian's package with a log (`-b`) and greenstalk; a worker reserves, runs, deletes one at a time",
-            "add many in a call, replicate, or keep fractions of a second in a delay. So a job is up to 1 s late, and the burst waits "
-            "in a paused tube, because whole seconds would spread it",
+            "add many in a call, replicate, or keep fractions of a second in a delay. So a job is up to 1 s late. The jobs of the burst wait "
+            "in a paused tube, because delays in whole seconds would not end at one moment",
             "beanstalkd",
         ),
         Peer(
@@ -85,7 +85,7 @@ PEERS = {
             "RQ",
             ("rq==3.0.0", "redis==8.1.0", "hiredis==3.5.0"),
             "import rq",
-            "one worker with its scheduler; a process is forked for each job, as by default; the function is imported before",
+            "one worker with its scheduler; as by default, a process is forked for each job; the job's function is imported before the fork",
             "schedule many in a call, or run a killed worker's job again unless it has retries. Its scheduler looks every second and "
             "rounds due times down, so a job may run early or late",
         ),
@@ -94,7 +94,7 @@ PEERS = {
             "Celery",
             ("celery[redis]==5.7.0", "kombu==5.7.0", "redis==8.1.0", "hiredis==3.5.0"),
             "import celery",
-            "Redis as the broker; prefork, a process a core; `acks_late` and `reject_on_worker_lost`, no results",
+            "Redis as the broker; the prefork pool, with a process for each core; `acks_late` and `reject_on_worker_lost`; no results",
             "add many in a call, keep waiting tasks out of a worker's memory, or run a killed worker's tasks before the visibility "
             "timeout, an hour by default",
         ),
@@ -103,7 +103,7 @@ PEERS = {
             "Dramatiq",
             ("dramatiq[redis]==2.2.1", "redis==8.1.0", "hiredis==3.5.0"),
             "import dramatiq",
-            "Redis as the broker; its command as by default, a process a core with 8 threads each",
+            "Redis as the broker; its command with the defaults: a process for each core, with 8 threads each",
             "add many in a call, delay for more than 7 days, or keep waiting messages out of a worker's memory",
         ),
         Peer(
@@ -166,7 +166,7 @@ PEERS = {
             "redisson",
             "Redisson's scripts",
             imports="import redis",
-            setup="`RDelayedQueue` as the articles about it show, in Python: its two scripts, its transfer task, a blocking take",
+            setup="`RDelayedQueue`, written in Python as articles describe it: its two scripts, its transfer task, a blocking take",
             lacks="add many in a call, take an element from a list without a search (`LREM`), or acknowledge: what a worker took is "
             "lost when it is killed",
             own=True,
@@ -175,16 +175,17 @@ PEERS = {
             "locked",
             "a zset under a lock",
             imports="import redis",
-            setup="an article's `push` and `poll`: 100 a poll, 0.05 s between two polls that find nothing",
-            lacks="acknowledge: what a worker took is lost when it is killed, and its lock is held for 33 minutes",
+            setup="`push` and `poll` as in an article: at most 100 jobs in a poll, and 0.05 s between two polls that find nothing",
+            lacks="acknowledge: what a worker took is lost when it is killed, and the lock that it held stays for 33 minutes",
             own=True,
         ),
         Peer(
             "buckets",
             "zsets polled",
             imports="import redis",
-            setup="an article's job pool: four buckets, each with a timer, and a ready list; one command after the other; polls every 0.1 s",
-            lacks="add many in a call, keep the order, or do its steps at once: between two of them a job may be lost or doubled",
+            setup="a job pool as in an article: four buckets, each with a timer, and a ready list; one command after the other; "
+            "timers and consumers look every 0.1 s",
+            lacks="add many in a call, keep the order, or do several steps as a whole: a crash between two steps may lose a job or double it",
             own=True,
         ),
     )

@@ -355,7 +355,8 @@ def wait_until_quiet(session: Session) -> None:
 ROWS = {
     "add": Row(
         "Adding",
-        "A job with a body of 200 bytes that is due tomorrow, added one by one, from 64 asyncio tasks (64 threads if the client is blocking), and in bulk, 1,000 a call. µs: processor time of a job, in the client and in the server.",
+        "Jobs with a body of 200 bytes, due tomorrow, are added one by one, from 64 asyncio tasks (64 threads if the client is blocking), "
+        "and in bulk, 1,000 per call. The columns in µs have the processor time per job, in the client and in the server.",
         add,
         {
             "one": Line("one by one", "jobs/s", "more", ("client µs", "server µs")),
@@ -365,7 +366,8 @@ ROWS = {
     ),
     "burst": Row(
         "A burst",
-        "10,000 jobs are due at one moment, and one worker process, set up as its documentation advises, waits for them. The rate counts from that moment to the last run. The processor time is that of adding, waiting and running together.",
+        "10,000 jobs are due at one moment, and a worker, set up as its documentation advises, waits for them. The rate is the number of "
+        "jobs divided by the time from that moment until the last one runs. The processor time is for adding, waiting and running together.",
         burst,
         {
             "burst": Line("10,000 due at once", "jobs/s", "more", ("client µs", "worker µs", "server µs")),
@@ -374,7 +376,9 @@ ROWS = {
     ),
     "lateness": Row(
         "Lateness",
-        "Jobs are added at a pace, each with a delay between 1 and 1.5 s. Lateness is the time of the run minus the due time, by the clock of the one machine.",
+        "Jobs are added at a steady rate, each with a delay between 1 and 1.5 s. Lateness is the time at which a job runs minus its due time, "
+        "by the clock of the machine on which everything runs. Redisson's scripts round due times down to milliseconds, so a job may run up to "
+        "1 ms early.",
         lateness,
         {
             f"late_{rate}_{percentile}": Line(f"{percentile} at {rate} jobs/s", "ms", "less")
@@ -385,7 +389,8 @@ ROWS = {
     ),
     "busy": Row(
         "Lateness while a burst drains",
-        "10,000 jobs are due at one moment. Other jobs come into the same queue at 50 a second. Measured is the lateness of those other jobs that are due in the seconds after the moment.",
+        "10,000 jobs are due at one moment, and 50 other jobs a second come into the same queue. The table has the lateness of these other "
+        "jobs; only those that are due in the seconds after that moment count.",
         busy,
         {
             f"late_busy_{percentile}": Line(f"{percentile} while a burst drains", "ms", "less")
@@ -395,8 +400,8 @@ ROWS = {
     ),
     "recovery": Row(
         "Recovery",
-        "A worker that holds a job is killed with `kill -9`, with all its processes, while another worker waits. Measured is the time "
-        "until the other one runs the job.",
+        "A worker that holds a job is killed by `kill -9` of all its processes, while another worker waits. The table has the time "
+        "until the other worker runs the job.",
         recovery,
         {"recovery": Line("a worker killed with -9", "s", "less")},
         together=True,
@@ -404,16 +409,16 @@ ROWS = {
     ),
     "memory": Row(
         "Memory",
-        "The server's memory for each of 100,000 waiting jobs with a body of 200 bytes, without a worker. Of beanstalkd it is the "
-        "process's resident memory.",
+        "100,000 jobs with a body of 200 bytes wait, and no worker runs. The table has the server's memory per job, for beanstalkd the "
+        "resident memory of its process.",
         memory,
         {"memory": Line("a waiting job", "bytes", "less")},
         once=True,
     ),
     "idle": Row(
         "Idle",
-        "A worker waits, and a thousand jobs wait for tomorrow. Counted are the commands that the server executes, those inside "
-        "of scripts included, and the processor time of worker and server.",
+        "A worker waits, and a thousand jobs are due tomorrow. The table has the commands that the server executes, those inside "
+        "scripts included, and the processor time of worker and server.",
         idle,
         {
             "idle_commands": Line("commands", "a second", "less"),
@@ -424,9 +429,9 @@ ROWS = {
     ),
     "depth": Row(
         "Cost with many waiting jobs",
-        "Jobs that are due at once are added one by one and run by a waiting worker, while others wait for tomorrow: processor "
-        "time of a job, from its add to its end, in client, worker and server. This includes what an idle worker uses "
-        "between two jobs.",
+        "Many jobs are due tomorrow, as many as the column says. Meanwhile, jobs that are due at once are added one by one, and a "
+        "waiting worker runs them. The times are the processor time per job, from its add to its end, in client, worker and server "
+        "together. They include what an idle worker uses between two jobs.",
         depth,
         {
             f"depth_{count}": Line(f"{count:,} waiting", "µs", "less", ("jobs/s",))
@@ -436,7 +441,8 @@ ROWS = {
     ),
     "start": Row(
         "Start",
-        "The time of an interpreter that imports the package, and the time from a worker's start to the run of a job that waits.",
+        "*Import* is the time of an interpreter that starts and imports the package. The other time is from a worker's start until it runs a "
+        "job that was waiting.",
         start,
         {
             "import": Line("import", "ms", "less"),
