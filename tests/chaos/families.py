@@ -75,11 +75,11 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "frozen", "workers, producers, consumers, the service and the server are suspended (SIGSTOP) and continued",
-            "A process that comes back late is refused and does no harm.", environment.one_server,
+            "A process that continues too late is refused and does no harm.", environment.one_server,
             {environment.client_frozen: 4, environment.frozen_server: 1},
         ),
         _family(
-            "line", "a proxy delays, cuts, resets, refuses, and leaves connections half open",
+            "line", "a proxy delays, cuts, resets and refuses connections, or leaves them half open",
             "A call is repeated safely. If the answer to an add is lost, and the job is finished before the add is repeated, the job runs once more.", environment.proxied,
             {environment.line_slow: 2, environment.line_cut: 2, environment.line_reset: 3, environment.line_half_open: 1, environment.line_refused: 2},
         ),
@@ -97,7 +97,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "sentinel-safe", "Sentinels with `min-replicas-to-write 1`: planned switches, master killed",
-            "A planned switch loses nothing; a killed master what it had not replicated.",
+            "A planned switch loses nothing; a killed master loses what it had not replicated.",
             lambda: environment.under_sentinels(1), {environment.sentinel_planned: 4, environment.sentinel_master_killed: 1},
             gap_s=(3, 6), min_replicas=1,
         ),
@@ -107,7 +107,7 @@ FAMILIES: dict[str, Family] = {
             {environment.memory_full: 1},
         ),
         _family(
-            "server-clock", "the server's clock steps by up to an hour, both ways",
+            "server-clock", "the server's clock steps forwards and backwards, by up to an hour",
             "Never early by the server's own clock; receipts rise whatever the clock does.", environment.faked_clock,
             {environment.clock_stepped: 1}, server_clock=False,
         ),
@@ -122,7 +122,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "torn-tail", "the server is killed and the end of its append-only file is torn off",
-            "Everything before the torn end is intact; the torn end was acknowledged in the last second or two.",
+            "Everything before the torn end is intact; what is lost was acknowledged in the last second or two.",
             environment.one_server, {environment.tail_torn: 1},
         ),
         _family(
@@ -143,7 +143,7 @@ FAMILIES: dict[str, Family] = {
             gap_s=(0.5, 2), options={"keys": 20, "key_concurrency": 4}, rate=0.5,
         ),
         _family(
-            "migrate", "`tarry migrate` to partitions on another server, killed and begun again; processes killed",
+            "migrate", "`tarry migrate` moves topics to partitions on another server, is killed and started again; processes killed",
             "A job is never lost, and never handed out in both places.", environment.two_servers,
             {environment.migrated: 3, environment.client_killed: 2}, gap_s=(0.2, 1), topics=("old",), workload="migrating",
             options={"no_deletes": True}, rate=0.8,
@@ -153,8 +153,8 @@ FAMILIES: dict[str, Family] = {
             "A call is repeated safely.", environment.one_server, {environment.packets_lost: 1}, confined=True,
         ),
         _family(
-            "upgrade", "an older version and this one on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
-            "Both versions do the same, side by side.", environment.one_server, {environment.upgraded: 1}, gap_s=(0.2, 1.5), workload="mixed",
+            "upgrade", "processes of an older version and of this one use one server; they are replaced one by one, forwards and back, by SIGTERM and kill -9",
+            "Both versions keep all promises side by side.", environment.one_server, {environment.upgraded: 1}, gap_s=(0.2, 1.5), workload="mixed",
         ),
         _family(
             "half-open-lines", "subscriptions, blocked connections and others of workers end without their notice, alone and together, for 1 to 30 s; "

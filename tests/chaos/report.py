@@ -97,23 +97,23 @@ def _cells(numbers: list[int]) -> str:
 
 
 REASONS = {
-    "again: time to run over": "its time to run was over: its holder was dead, frozen, cut off, or too slow",
-    "again: released": "its holder released it",
+    "again: time to run over": "its time to run was over, because its consumer was dead, frozen, cut off, or too slow",
+    "again: released": "its consumer released it",
     "again: handler raised": "its handler raised, snoozed, or was stopped",
     "again: kicked": "it was dead, and was kicked",
-    "again: its process ended": "its process was killed or stopped, and its parent released it at once",
-    "again: its worker was cut off": "all connections of its worker had ended without its notice, and it had made no new ones yet",
+    "again: its process ended": "its consumer's process was killed or stopped, and the parent process released it at once",
+    "again: its worker was cut off": "all connections of its worker had ended, and the worker had not noticed it, or not connected again yet",
     "add repeated": "the add's answer was lost, the add was repeated, and the job had been finished meanwhile",
     "again: undone": "the server had lost the record that the job was handed out or finished, which the server's promise allows",
     "undone": "an acknowledged finish, delete or hand-out was lost by the server, which the server's promise allows",
     "lost": "an acknowledged add was lost by the server, which the server's promise allows",
     "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
-    "told refused, sent twice": "a delete, release, bury, reschedule or kick was refused or found nothing while connections broke: "
-    "its first try may have done it",
+    "told refused, sent twice": "a delete, release, bury, reschedule or kick was repeated after a connection broke, and refused or found nothing, "
+    "because the first try may have done it",
     "attempts nobody saw": "an attempt was used up by a pop whose answer was lost",
-    "taken by who did not live to tell": "an item of a guarded queue was polled by a process that was killed then",
-    "refused, its time to run over": "a receipt was refused: its time was over",
-    "refused, settled or deleted before": "a receipt was refused: the job was settled, deleted, or handed out again",
+    "taken by who did not live to tell": "a process was killed after it had polled an item of a guarded queue",
+    "refused, its time to run over": "a receipt was refused, because the time to run was over",
+    "refused, settled or deleted before": "a receipt was refused, because the job was settled, deleted, or handed out again",
 }
 
 
@@ -134,18 +134,32 @@ def reasons(results: dict[str, Any]) -> str:
     return "| reason | how often |\n|---|--:|\n" + "\n".join(rows) + "\n"
 
 
+AFTER = {
+    "half-open": "connection half open",
+    "half-open, 7 s later": "connection half open, counted from 7 s later",
+    "minder frozen": "deleting and rescheduling client frozen",
+    "one of another version": "process replaced by another version",
+    "tail torn": "end of the append-only file torn off",
+    "line cut": "connections cut",
+    "line refused": "connections refused",
+    "line reset": "connections reset",
+    "line slow": "connections delayed",
+}
+"""Names of faults that a reader does not know."""
+
+
 def recovery(results: dict[str, Any]) -> str:
     rows: dict[str, list[dict[str, int]]] = defaultdict(list)
     for run in ran(results):
         for name, row in run["recovery_us"].items():
             rows[name].append(row)
     lines = []
-    for name in sorted(rows):
+    for name in sorted(rows, key=lambda name: AFTER.get(name, name)):
         times = sum(row["times"] for row in rows[name])
         middle = max(row["median"] for row in rows[name])
         most = max(row["most"] for row in rows[name])
-        lines.append(f"| {name} | {times:,} | {_time(middle)} | {_time(most)} |")
-    return "| after | times | median | most |\n|---|--:|--:|--:|\n" + "\n".join(lines) + "\n"
+        lines.append(f"| {AFTER.get(name, name)} | {times:,} | {_time(middle)} | {_time(most)} |")
+    return "| after | times | median | longest |\n|---|--:|--:|--:|\n" + "\n".join(lines) + "\n"
 
 
 def _time(us: int) -> str:

@@ -59,7 +59,7 @@ def test_the_tables_show_the_measured_results() -> None:
     text = report.rendered(page, results())
     assert "| 12,345 | 4,321 | 2 | 4 | 8 | 0 | 0 | 0 | 0 |" in text
     assert "Not run on this machine: `zookeeper` (needs zookeeper)." in text
-    assert "| line cut | 3 | 2 ms | 2.50 s |" in text
+    assert "| connections cut | 3 | 2 ms | 2.50 s |" in text
     assert "of yesterday" not in text
     assert report.rendered(text, results()) == text
 
