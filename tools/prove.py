@@ -269,9 +269,10 @@ def page(record: dict[str, Any], parts: list[Part]) -> str:
     rows = [
         "<!-- made by tools/prove.py: `make prove` -->\n",
         "# The proof of a release\n",
-        "Before a version is released, `make prove` runs the tests and benchmarks of the first table, all on the same tree of `src`.",
-        "If it is interrupted, the next call continues. The tables show what was wanted, how much of it was run, and what failed.",
-        "[Release a version](../maintainers/release.md) says when to run it.\n",
+        "Before a version is released, `make prove` runs the tests and benchmarks of the first table, all with the same content of the folder `src`.",
+        "If it is interrupted, the next `make prove` continues. The table shows how often each part is to run, how often it has run, and",
+        "how often it failed. An *unsteady* test failed once, and then passed twice alone. [Release a version](../maintainers/release.md)",
+        "says when to run all this.\n",
         (f"The tree is `{record['src']}` (`git rev-parse HEAD:src`)." if record["src"] else "No part has run yet.")
         + "\n",
         "| part | wanted | run | failed | unsteady tests | minutes of a run, median | minutes in all |",
@@ -290,7 +291,11 @@ def page(record: dict[str, Any], parts: list[Part]) -> str:
         rows.append(f"| {part.what} | {wanted} | {there} | {red} | {unsteady} | {middle} | {sum(times):.0f} |")
     for part in parts:
         if part.families:
-            rows += ["\n| family | least events | events | acknowledged adds |", "|---|--:|--:|--:|"]
+            rows.append(
+                "\n`make chaos` injects faults of several families, which [Reliability](reliability.md) describes. An *event* is what a client\n"
+                "recorded about one job, such as an add, a hand-out or a finish. Each family must reach a least number of them.\n"
+            )
+            rows += ["| family | least events | events | acknowledged adds |", "|---|--:|--:|--:|"]
             have_of = families(part, record)
             rows += [
                 f"| `{name}` | {least:,} | {have_of[name][0]:,} | {have_of[name][1]:,} |"
