@@ -20,10 +20,10 @@ TOP = """\
 
 # What each extra installs
 
-`pip install tarry` installs {core} packages, tarry included. An extra adds those of its row to them. Sizes are those of the installed files
-without bytecode, on Python {python} and Linux; `make test-long` compares the names with the metadata.
+`pip install tarry` installs {core} packages, tarry included. An extra also installs the packages of its row. The numbers are megabytes of installed
+files, without bytecode, on Python {python} and Linux. `make test-long` checks that the table has the packages that the metadata requires.
 
-| install | packages more | MB more | which |
+| install | packages | MB | which, with the MB of each |
 |---|--:|--:|---|
 """
 
