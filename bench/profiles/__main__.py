@@ -40,11 +40,11 @@ OPERATIONS = {
     "touch": ("`touch`", 200, 1),
     "release": ("`release` for a retry tomorrow", 200, 1),
     "finish": ("`finish`", 200, 1),
-    "add_many": (f"`add_many` of {MANY}, a job", 10, MANY),
-    "pop_many": (f"`pop_many` of {MANY}, a job", 10, MANY),
-    "touch_many": (f"`touch_many` of {MANY}, a job", 5, MANY),
-    "release_many": (f"`release_many` of {MANY}, a job", 5, MANY),
-    "finish_many": (f"`finish_many` of {MANY}, a job", 5, MANY),
+    "add_many": (f"`add_many` of {MANY}, per job", 10, MANY),
+    "pop_many": (f"`pop_many` of {MANY}, per job", 10, MANY),
+    "touch_many": (f"`touch_many` of {MANY}, per job", 5, MANY),
+    "release_many": (f"`release_many` of {MANY}, per job", 5, MANY),
+    "finish_many": (f"`finish_many` of {MANY}, per job", 5, MANY),
 }
 """The name of each, how often it is done, and for how many jobs at once. What is popped, is released or finished."""
 WARM_UP = ("empty_script", "add", "pop", "touch", "finish", "add", "pop", "release", "add_for_tomorrow")
@@ -136,7 +136,7 @@ def starts() -> list[str]:
         for name, words in processes.items():
             run([sys.executable, *words])  # which writes the bytecode of what is imported
             rows.append([name, f"{count_run([sys.executable, *words]) / 1_000_000:,.0f}"])
-    return as_table(["a process", "million instructions"], rows)
+    return as_table(["a process", "millions of instructions"], rows)
 
 
 def worker(how: How) -> Counts | Counter[str]:
@@ -226,7 +226,7 @@ def overview(client: Profile, server: Profile) -> list[str]:
                 f"{spent.calls[FROM_LUA] / times:.0f}",
             ]
         )
-    return as_table(["operation", "client", "server", "commands in the script"], rows)
+    return as_table(["operation", "client", "server", "commands in the script, all jobs together"], rows)
 
 
 def inside(counts: Counts) -> int:
@@ -273,7 +273,7 @@ def by_library(columns: dict[str, tuple[Counts | Counter[str], int]]) -> list[st
     ordered = sorted(shares.items(), key=lambda item: -sum(item[1]))
     sums = [sum(values[at] for values in shares.values()) for at in range(len(columns))]
     rows = [[word, *map(thousands, values)] for word, values in ordered]
-    return as_table(["thousand instructions", *columns], [*rows, ["**all**", *map(thousands, sums)]])
+    return as_table(["thousands of instructions", *columns], [*rows, ["**all**", *map(thousands, sums)]])
 
 
 def by_layer(columns: dict[str, tuple[Counts | Counter[str], int]]) -> list[str]:
@@ -315,7 +315,7 @@ def tables() -> str:
     ) -> dict[str, tuple[Counts | Counter[str], int]]:
         some = {OPERATIONS[name][0]: (of_client[name], OPERATIONS[name][1]) for name in ONE_BY_ONE}
         asked = {f"service: {name}": (found, REQUESTS) for name, found in of_service.items()}
-        return {**some, "worker, a job": (job, BURST), **asked}
+        return {**some, "worker, per job": (job, BURST), **asked}
 
     versions = {
         "Python": platform.python_version(),
@@ -329,7 +329,7 @@ def tables() -> str:
     lines = [
         f"Counted on {datetime.now(timezone.utc):%Y-%m-%d} at commit {commit()} with {about}.",
         "",
-        "**Thousand instructions** an operation takes, in the blocking client and in the server:",
+        "**Instructions** for one operation in the blocking client and in the server, in thousands:",
         "",
         *overview(client, server),
         "",
@@ -337,7 +337,7 @@ def tables() -> str:
         "",
         *times,
         "",
-        "**The server**, thousand instructions an operation:",
+        "**The server**, thousands of instructions for one operation:",
         "",
         *server_parts(server, ONE_BY_ONE),
         "",
