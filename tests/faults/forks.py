@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 
 import tarry
 from tarry.connections import connection_limit
@@ -13,6 +14,7 @@ from tarry.connections import connection_limit
 
 def main(url: str, name: str, most: str) -> None:
     logging.disable()
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
     connection_limit.BLOCKED_LIMIT.maximum = connection_limit.UNLIMITED.maximum = int(most)
     client = tarry.Client(url)
     topic = client.topic(name)

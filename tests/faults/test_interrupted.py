@@ -6,7 +6,6 @@ import contextlib
 import random
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -188,11 +187,13 @@ def test_closing_the_client_ends_the_pops_of_waiting_threads(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
-def test_a_forked_process_waits_on_its_own_connections(most: int, running: ServerProcess, at: Any) -> None:
+def test_a_forked_process_waits_on_its_own_connections(
+    most: int, running: ServerProcess, at: Any, python_command: Path
+) -> None:
     """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""
     script = Path(__file__).with_name("forks.py")
     told = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(script), running.url, at.name, str(most)],
+        [python_command, script, running.url, at.name, str(most)],
         capture_output=True,
         text=True,
         timeout=LONGEST_S,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ import tarry
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.values.keys import part_key, topic_keys
 from until import until
+from warm import WarmTarry
 
 WAITS = "import sys, tarry; client = tarry.Client(sys.argv[1]); client.topic('orders').pop(wait='1h')"
 KEYS = topic_keys("default", "orders")
@@ -38,10 +38,13 @@ def left(server: Any) -> set[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", ["9s", "1h"])
-def test_a_purge_removes_the_seats_of_killed_consumers(running: ServerProcess, server: Any, delay: str) -> None:
+def test_a_purge_removes_the_seats_of_killed_consumers(
+    running: ServerProcess, server: Any, delay: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
+    (waits := tmp_path / "waits.py").write_text(WAITS)
     with ExitStack() as stack, tarry.Client(running.url) as client:
         topic = client.topic("orders")
-        waiting = [stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)]
+        waiting = [tarry_command.start_program(waits, running.url) for _ in range(3)]
         for one in waiting:
             stack.callback(one.kill)
         until(lambda: server.info("clients")["blocked_clients"] == 3)

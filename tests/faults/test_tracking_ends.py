@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,10 +41,10 @@ with tarry.Client(sys.argv[1]) as client:
 
 @pytest.mark.slow
 def test_two_processes_that_track_one_token_take_it_once(
-    running: ServerProcess, at: Any, woken: list[bytes | None]
+    running: ServerProcess, at: Any, woken: list[bytes | None], python_command: Path
 ) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", OTHER_PROCESS, running.url, at.name], stdout=subprocess.PIPE, text=True
+        [python_command, "-c", OTHER_PROCESS, running.url, at.name], stdout=subprocess.PIPE, text=True
     )
     taken: list[tuple[Any, int]] = []
     with tarry.Client(running.url) as client, child:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,13 +127,13 @@ def test_two_waiting_pops_with_different_ttrs_get_a_job_each(running: ServerProc
 
 @pytest.mark.slow
 def test_a_job_added_by_another_process_wakes_a_waiting_pop(
-    running: ServerProcess, at: Any, threads: ThreadPoolExecutor
+    running: ServerProcess, at: Any, threads: ThreadPoolExecutor, python_command: Path
 ) -> None:
     with tarry.Client(running.url) as client:
         pop = threads.submit(client.topic(at.name).pop, wait=None)
         until(lambda: blocked(running))
         script = f"import tarry; tarry.Client({running.url!r}).topic({at.name!r}).add('tea', delay=0.05)"
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=LONGEST_S)
+        subprocess.run([python_command, "-c", script], check=True, timeout=LONGEST_S)
         job = pop.result(LONGEST_S)
         assert job is not None
         assert job.body == "tea"

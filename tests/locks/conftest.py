@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 import servers
 import tarry
 from faults.proxy import Proxy
-from locks.holder_process import HolderProcess
+from locks.holder_process import HOLDER, HolderProcess
 from locks.lock_users import LockUsers
+from warm import WarmTarry
 from zookeepers import ZooKeeper
 
 
@@ -70,16 +72,9 @@ def zookeeper_users(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[
 
 
 @pytest.fixture
-def start_holder() -> Iterator[Callable[..., HolderProcess]]:
-    made: list[HolderProcess] = []
-
-    def start(*words: str) -> HolderProcess:
-        made.append(HolderProcess(*words))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.end()
+def start_holder(tarry_command: WarmTarry) -> Iterator[Callable[..., HolderProcess]]:
+    with ExitStack() as stack:
+        yield lambda *words: HolderProcess(*stack.enter_context(tarry_command.talk_to(HOLDER, *words)))
 
 
 @pytest.fixture

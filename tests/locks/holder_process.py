@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import IO
+
+from warm import WarmProcess
 
 HOLDER = Path(__file__).parent / "holder.py"
 
@@ -14,25 +13,13 @@ HOLDER = Path(__file__).parent / "holder.py"
 class HolderProcess:
     """Another process, which holds a lock."""
 
-    def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(HOLDER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, process: WarmProcess, given: IO[str], told: IO[str]) -> None:
+        self.signal, self._given, self._told = process.send_signal, given, told
         self.token = int(self.read_line().split()[1])
 
     def read_line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        return self._told.readline().strip()
 
     def say(self, word: str) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
+        self._given.write(word + "\n")
         return self.read_line()
-
-    def signal(self, number: signal.Signals) -> None:
-        os.kill(self.process.pid, number)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()

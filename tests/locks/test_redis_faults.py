@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -236,7 +236,7 @@ def calls(server: Any) -> int:
     return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval", "subscribe"))
 
 
-def test_a_forked_child_does_not_hold_its_parents_lock(valkey_url: str, name: str) -> None:
+def test_a_forked_child_does_not_hold_its_parents_lock(valkey_url: str, name: str, python_command: Path) -> None:
     code = f"""
 import os, tarry
 client = tarry.Client({valkey_url!r})
@@ -253,15 +253,16 @@ with lock as grant:
     grant.check()
 print("released", flush=True)
 """
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True, text=True, timeout=LONGEST_S
-    )
+    words = [python_command, "-c", code]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONGEST_S)
     assert told.stdout.splitlines() == ["[False, None, 'lock_lost', 'lock_lost']", "released"], told.stderr
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that goes on during suspend")
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
-def test_a_lease_ends_while_the_machine_is_suspended(valkey_url: str, name: str, client_kind: str) -> None:
+def test_a_lease_ends_while_the_machine_is_suspended(
+    valkey_url: str, name: str, client_kind: str, python_command: Path
+) -> None:
     """During suspend ``CLOCK_BOOTTIME`` goes on, ``CLOCK_MONOTONIC`` does not."""
     code = f"""
 import asyncio, inspect, time, tarry
@@ -284,9 +285,8 @@ async def main():
 
 asyncio.run(main())
 """
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True, text=True, timeout=LONGEST_S
-    )
+    words = [python_command, "-c", code]
+    told = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LONGEST_S)
     assert told.stdout.splitlines() == ["False", "True 0:00:00 True", "lock_lost"], told.stderr
 
 
