@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,17 @@ import pytest
 import tarry
 from dashboard.conftest import Service, Site, expect, serious_faults
 from tarry import NewJob
+from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
 HIRED = Path(__file__).parent.parent / "worker" / "worker_process.py"
 
 
 @pytest.fixture
-def busy_worker(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def busy_worker(valkey_url: str, namespace: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[WarmProcess]:
     """A worker whose handlers never end: its eight slots are busy as long as there is something to do."""
-    words = [sys.executable, str(HIRED), valkey_url, namespace, str(tmp_path / "diary"), "60", "0.1", "stuck"]
-    process = subprocess.Popen(words)
+    words = (valkey_url, namespace, str(tmp_path / "diary"), "60", "0.1", "stuck")
+    process = tarry_command.start_program(HIRED, *words)
     yield process
     process.kill()
     process.wait()
@@ -36,7 +35,7 @@ def numbers(page: Any) -> dict[str, str]:
 
 
 def test_counts_match_the_topics_and_stay_current(
-    service: Service, page: Any, client: tarry.Client, busy_worker: subprocess.Popen[bytes]
+    service: Service, page: Any, client: tarry.Client, busy_worker: WarmProcess
 ) -> None:
     service.start()
     orders, mail = client.topic("orders"), client.topic("mail")
@@ -64,9 +63,7 @@ def test_counts_match_the_topics_and_stay_current(
     expect(page.locator("h1")).to_have_text("1 worker, 8 of 8 slots busy")
 
 
-def test_the_state_of_a_job_is_explained(
-    site: Site, page: Any, client: tarry.Client, busy_worker: subprocess.Popen[bytes]
-) -> None:
+def test_the_state_of_a_job_is_explained(site: Site, page: Any, client: tarry.Client, busy_worker: WarmProcess) -> None:
     orders = client.topic("orders")
     orders.add_many([NewJob({"n": n}, id=f"first-{n}") for n in range(8)])
     page.goto(site.at + "/topic?topic=orders")

@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 import tarry
 from programs.terminal import Answers, Cli
+from warm import WarmTarry
 
 
 def test_a_job_goes_through_its_life_on_the_command_line(answers: Answers, cli: Cli) -> None:
@@ -370,14 +370,12 @@ def test_options_may_stand_before_the_verb(cli: Cli, namespace: str) -> None:
     assert json.loads(cli("--namespace", f"{namespace}-2", "--json", "stats", "orders").stdout)["ready"] == 0
 
 
-def test_the_embedded_server_is_announced_once(tmp_path: Path) -> None:
+def test_the_embedded_server_is_announced_once(tmp_path: Path, tarry_command: WarmTarry) -> None:
     """By the call that started it."""
     away = {name: value for name, value in os.environ.items() if name != "TARRY_URL"}
     here = {**away, "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_RUNTIME_DIR": str(tmp_path)}
     said = [
-        subprocess.run(
-            [sys.executable, "-m", "tarry", "stats"], env=here, capture_output=True, text=True, check=True
-        ).stderr
+        subprocess.run([tarry_command.command, "stats"], env=here, capture_output=True, text=True, check=True).stderr
         for _ in range(2)
     ]
     assert "No URL was given" in said[0]

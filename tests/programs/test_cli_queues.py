@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import tarry
 from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, pack, unpack
 from until import LONGEST_S
+from warm import WarmTarry
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -103,8 +103,10 @@ def test_move_delivers_due_elements(answers: Answers, client: tarry.Client, queu
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_move_keep_runs_until_a_signal(client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep-moving", "--url", valkey_url]
+def test_move_keep_runs_until_a_signal(
+    client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals, tarry_command: WarmTarry
+) -> None:
+    words = [tarry_command.command, "delayed-queue", "move", queue, "--keep-moving", "--url", valkey_url]
     quiet = {**os.environ, "TARRY_LOG": "ERROR"}
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet) as mover:
         try:
@@ -194,14 +196,19 @@ def handle(value: str) -> None:
 
 
 def test_a_worker_takes_the_word(
-    queue: str, valkey_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    queue: str,
+    valkey_url: str,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tarry_command: WarmTarry,
 ) -> None:
     monkeypatch.delenv("TARRY_REDISSON")
     (tmp_path / "letters.py").write_text(APP.replace("QUEUE", queue))
     place = ("--url", valkey_url, "--namespace", namespace)
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "tarry", *place, "worker", "letters:worker", *words]
+        command = [tarry_command.command, *place, "worker", "letters:worker", *words]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     done = run()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -241,13 +242,13 @@ def test_a_json_log_is_json_from_the_first_byte(place: dict[str, str], cli: Cli)
     assert "no_such_module" in said["message"]
 
 
-def test_logs_have_one_format_also_where_an_application_has_set_up_another() -> None:
+def test_logs_have_one_format_also_where_an_application_has_set_up_another(python_command: Path) -> None:
     program = (
         "import logging; logging.basicConfig(format='own %(message)s')\n"
         "from tarry.worker.log_setup import configure_logging; configure_logging('json', 'info')\n"
         "logging.getLogger('shop').warning('tea is out')"
     )
-    [line] = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stderr.splitlines()
+    [line] = subprocess.run([python_command, "-c", program], check=True, capture_output=True).stderr.splitlines()
     assert json.loads(line)["message"] == "tea is out"
 
 

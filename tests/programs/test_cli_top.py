@@ -6,7 +6,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
@@ -17,6 +16,7 @@ import tarry
 from programs.terminal import Answers, Cli
 from tarry.clients.testing import Clock, TestClient
 from tarry.programs.cli import timeline
+from warm import WarmTarry
 
 
 def test_top_draws_the_timeline(client: tarry.Client, cli: Cli, answers: Answers) -> None:
@@ -142,10 +142,12 @@ def drawn(picture: RenderableType, width: int = 200) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_top_runs_in_a_terminal_until_ctrl_c(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+def test_top_runs_in_a_terminal_until_ctrl_c(
+    client: tarry.Client, valkey_url: str, namespace: str, tarry_command: WarmTarry
+) -> None:
     client.topic("orders").add(1)
     screen, terminal = pty.openpty()
-    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "top"]
+    words = [tarry_command.command, "--url", valkey_url, "--namespace", namespace, "top"]
     here = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
     with subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, env=here) as top:
         os.close(terminal)

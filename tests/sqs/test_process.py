@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +16,7 @@ from service.test_process import Start, start  # noqa: F401  # a fixture
 from sqs.conftest import boto
 from sqs.test_operations import receive
 from until import LONGEST_S
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 LIST = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.ListQueues"}
@@ -29,10 +30,11 @@ def test_it_is_served_only_where_it_is_asked_for(start: Start) -> None:  # noqa:
     assert told.stdout == "[]\n"
 
 
-def test_a_process_with_the_dialect(start: Start, valkey_url: str) -> None:  # noqa: F811
-    surroundings = {**os.environ, "TARRY_URL": valkey_url, "TARRY_NAMESPACE": "sqs-process"}
-    line = [sys.executable, "-m", "tarry", "token", "create", "--scope", "admin", "--sqs", "--json"]
-    made = subprocess.run(line, capture_output=True, text=True, env=surroundings, timeout=LONGEST_S, check=True)
+def test_a_process_with_the_dialect(start: Start, valkey_url: str, tarry_command: WarmTarry, tmp_path: Path) -> None:  # noqa: F811
+    surroundings = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": "sqs-process"}
+    words = ("token", "create", "--scope", "admin", "--sqs", "--json")
+    made = tarry_command.run(words, None, surroundings, tmp_path)
+    made.check_returncode()
     token: dict[str, Any] = json.loads(made.stdout)
     running = start("--namespace", "sqs-process", "--dialect", "sqs", "--drain", "0s")
     client = boto(running.url, token["id"], token["secret_key"])

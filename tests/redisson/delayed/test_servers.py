@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +19,7 @@ from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.duties import DutyList
 from tarry.verbs.redisson.elements import pack
 from until import LONGEST_S, until
+from warm import WarmProcess, WarmTarry
 
 MANY = 3000
 KINDS = [
@@ -106,6 +104,7 @@ def test_many_elements_are_delivered_by_due_time_and_the_rest_moves_to_a_topic(u
         assert client.topic("orders").stats().delayed == 1
 
 
+StartMover = Callable[[], WarmProcess]
 MOVER = """
 import sys, threading
 import tarry
@@ -115,18 +114,22 @@ threading.Event().wait()
 """
 
 
-@contextmanager
-def mover(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that moves, and dies as processes do."""
-    with subprocess.Popen([sys.executable, "-c", MOVER, url, name]) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+@pytest.fixture
+def start_mover(valkey_url: str, name: str, tmp_path: Path, tarry_command: WarmTarry) -> Iterator[StartMover]:
+    """Processes that move, and die as processes do."""
+    (program := tmp_path / "mover.py").write_text(MOVER)
+    with ExitStack() as stack:
+
+        def start() -> WarmProcess:
+            process = tarry_command.start_program(program, valkey_url, name)
+            stack.callback(process.kill)
+            return process
+
+        yield start
 
 
 @pytest.mark.slow
-def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:
+def test_a_killed_mover_is_replaced_by_its_deputy(start_mover: StartMover, server: Any, name: str) -> None:
     keys = keys_of(name)
 
     def seats(want: int) -> list[bytes]:
@@ -134,21 +137,23 @@ def test_a_killed_mover_is_replaced_by_its_deputy(valkey_url: str, server: Any, 
         found: list[bytes] = server.zrange(keys.movers, 0, -1)
         return found
 
-    with mover(valkey_url, name) as first:
-        [one] = seats(1)
-        with mover(valkey_url, name):
-            (other,) = (seat for seat in seats(2) if seat != one)
-            assert other.startswith(b"~")
-            os.kill(first.pid, signal.SIGKILL)
-            element = pack(b"tea", b"12345678")  # nobody is told of it
-            server.zadd(keys.timeouts, {element: 1})
-            server.rpush(keys.order, element)
-            assert server.blpop(name, LONGEST_S) == (name.encode(), b"tea")
-            until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
+    first = start_mover()
+    [one] = seats(1)
+    start_mover()
+    (other,) = (seat for seat in seats(2) if seat != one)
+    assert other.startswith(b"~")
+    first.kill()
+    element = pack(b"tea", b"12345678")  # nobody is told of it
+    server.zadd(keys.timeouts, {element: 1})
+    server.rpush(keys.order, element)
+    assert server.blpop(name, LONGEST_S) == (name.encode(), b"tea")
+    until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
 
 
 @pytest.mark.slow
-def test_a_killed_consumer_loses_only_its_own_element(valkey_url: str, name: str) -> None:
+def test_a_killed_consumer_loses_only_its_own_element(
+    valkey_url: str, name: str, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     script = (
         "import sys, tarry\n"
         "queue = tarry.Client(sys.argv[1]).blocking_queue(sys.argv[2], codec='string')\n"
@@ -157,11 +162,11 @@ def test_a_killed_consumer_loses_only_its_own_element(valkey_url: str, name: str
     )
     with tarry.Client(valkey_url) as client:
         client.delayed_queue(name, codec="string").offer_many(["a", "b"], "5ms")
-        words = [sys.executable, "-c", script, valkey_url, name]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "a\n"
-            process.send_signal(signal.SIGKILL)
+        (program := tmp_path / "consumer.py").write_text(script)
+        with tarry_command.talk_to(program, valkey_url, name) as (process, _, told):
+            assert told.readline() == "a\n"
+            process.kill()
+            process.wait(LONGEST_S)
         assert client.blocking_queue(name, codec="string").poll(wait=LONGEST_S) == "b"
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson.mapcache.eviction import AdaptivePolicy
 from tarry.verbs.redisson.mapcache.map_values import MapEvent
 from until import until
+from warm import WarmTarry
 
 
 class Threads:
@@ -132,20 +132,19 @@ def test_nothing_is_evicted_automatically_in_imaginary_time(valkey_url: str, nam
 
 
 @pytest.mark.slow
-def test_the_deputy_replaces_a_killed_evictor_process(clients: Any, name: str, server: Any, valkey_url: str) -> None:
+def test_the_deputy_replaces_a_killed_evictor_process(
+    clients: Any, name: str, server: Any, valkey_url: str, tmp_path: Path, tarry_command: WarmTarry
+) -> None:
     code = f"import tarry, time; m = tarry.Client({valkey_url!r}).map_cache({name!r}); m.size(); print(1, flush=True); time.sleep(99)"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
+    (program := tmp_path / "evictor.py").write_text(code)
+    with tarry_command.talk_to(program) as (process, _, told):
+        told.readline()
         until(lambda: server.zcard(f"tarry:shared:{{{name}}}:evictors") == 1, "it evicts")
         cache = clients().map_cache(name, codec="string")
         cache.put("a", "1", ttl="7s")
         until(lambda: server.zcard(f"tarry:shared:{{{name}}}:evictors") == 2, "this one is its deputy")
-    finally:
         process.kill()
         process.wait()
-        process.stdout.close()
     until(lambda: server.hlen(name) == 0, "evicted by the deputy")
 
 
