@@ -57,8 +57,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         await self.close()
 
     async def close(self) -> None:
-        """Waits for unanswered requests, then closes the connections. A later verb raises ``BadInput``."""
-        # blocking: Closes the connections. A later verb raises ``BadInput``.
+        """Waits for unanswered requests, then closes the connections. A later call raises ``BadInput``."""
+        # blocking: Closes the connections. A later call raises ``BadInput``.
         await self.engine.close()
 
     @overload
@@ -72,19 +72,19 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         """A topic by its name. Nothing is sent until you call a method of it.
 
         ``type``  what its bodies are: a msgspec Struct or a dataclass (stored as JSON, and validated when it is read), ``bytes``, or a codec of your own.
-                 Without a type they are JSON, or bytes as they are
-        ``partitions``  divides the topic into that many parts, each in its own slot of a Cluster. It is stored, so later calls can omit it
+                 Without a type a body is stored as JSON, and a body of bytes as it is
+        ``partitions``  divides the topic into that many parts, each in its own slot of a Cluster. The number is stored, so later calls can omit it
 
         Without a type, JSON returns dates, UUIDs and enums as text, tuples as lists, and dataclasses as dicts. A dict whose
-        keys are not text is refused. A set, a Decimal or a datetime without a time zone is refused as the body, and as a
-        value of the body's dict. Deeper inside, a set comes back as a list, and the others as text.
+        keys are not text is refused. A set, a Decimal or a datetime without a time zone is refused if it is the body, or a value
+        of a body that is a dict. Deeper inside, a set comes back as a list, a Decimal or such a datetime as text.
         """
         if words or name is MISSING:
             refuse_others(AsyncBaseClient.topic, self, OF_TOPIC, words=words)
         return AsyncTopic(self.engine, self.engine.config.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
-        """The names of the topics that were ever added to. A purged topic stays in the list."""
+        """The names of all topics to which a job was ever added, also of those that were purged since."""
         return await self.engine.run(self.engine.config.list_topics())
 
     async def workers(self) -> list[WorkerInfo]:
@@ -94,8 +94,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
 
     async def set_worker_mode(self, worker: str, mode: WorkerMode) -> bool:
         """Asks a worker, by its name in ``workers()``, to be ``"quiet"`` (it takes no new jobs, and finishes those that it
-        has), to ``"stop"`` as after SIGTERM, or to ``"work"`` again. The worker learns of it with its next report, within ten
-        seconds.
+        has), to ``"stop"`` as after SIGTERM, or to ``"work"`` again. The worker receives this with its next report, within
+        ten seconds.
 
         Returns whether the worker is alive.
         """
@@ -105,7 +105,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> AsyncJob[Any] | None:
-        """Returns a job of the first topic, in the order given, that has one ready; ``None`` if none is due within ``wait``."""
+        """Returns a job of the first of these topics that has one ready; ``None`` if no job is due within ``wait``."""
         if words:
             refuse_others(AsyncBaseClient.pop, self, OF_POP, words=words)
         jobs = await pop_first(self.engine, self._topics_of("pop", topics), 1, wait, ttr)
@@ -120,8 +120,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         ttr: Duration | None = None,
         **words: Never,
     ) -> list[AsyncJob[Any]]:
-        """Returns up to ``limit`` jobs (at most 1000, 250 of a topic with keys, and 4 MB of bodies) of one topic: the first, in
-        the order given, that has a job ready. The list is empty if none is due within ``wait``."""
+        """Returns up to ``limit`` jobs of the first of these topics that has one ready: at most 1000, or 250 if the topic has keys,
+        and at most 4 MB of bodies. The list is empty if no job is due within ``wait``."""
         if words or limit is MISSING:
             refuse_others(AsyncBaseClient.pop_many, self, OF_POP_MANY, words=words)
         return await pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
@@ -135,7 +135,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
 
     @property
     def schedules(self) -> AsyncSchedules:
-        """Schedules: jobs that are added again and again. Put, get, list, pause, resume, delete."""
+        """To put, get, list, pause, resume and delete schedules, which add jobs again and again."""
         from tarry.clients.awaited.schedules import AsyncSchedules
 
         return AsyncSchedules(self.engine, self.engine.config.schedules())
@@ -150,13 +150,13 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     ) -> AsyncDelayedQueue[Any]:
         """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``, the same in every namespace.
 
-        ``redisson``  the version of Redisson in the Java application, such as ``"3.15.1"``, which determines codec and format; by default the client's
-        ``codec``  if Java sets another codec: ``"kryo5"``, ``"river"``, ``"json"``, ``"string"``, ``"long"``, ``"bytes"``, or one of your own
-        ``format``  how elements are written: ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), or ``"tarry"`` if no Java reads the queue.
-                 tarry reads all of them, Redisson only its own
+        ``redisson``  the version of Redisson in the Java application, such as ``"3.15.1"``, which determines codec and format; by default that of the client
+        ``codec``  the codec, if Java sets one: ``"kryo5"``, ``"river"``, ``"json"``, ``"string"``, ``"long"``, ``"bytes"``, or one of your own
+        ``format``  how elements are written: ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), or ``"tarry"`` if no Java application reads the
+                 queue. tarry reads all of them, a version of Redisson only its own
 
-        A queue remembers its format, and learns it from the elements that are found there. An offer raises ``BadInput`` if
-        the format is not known yet, or differs from the known one.
+        The server stores the format of a queue; tarry also learns it from the elements in the queue. An offer raises
+        ``BadInput`` if the format is not known yet, or if the given one differs from the known one.
         """
         from tarry.clients.redisson.awaited.delayed_queue import AsyncDelayedQueue
 
@@ -165,7 +165,8 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
     def blocking_queue(
         self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
     ) -> AsyncBlockingQueue[Any]:
-        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers; the same in every namespace."""
+        """The queue that Redisson calls ``getBlockingQueue(name)``, the same in every namespace. A delayed queue of this name
+        moves its due elements there."""
         from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 
         return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))

@@ -37,11 +37,11 @@ T = TypeVar("T")
 @refuse_other_with
 @own_methods
 class AsyncClient(AsyncBaseClient[Engine]):
-    """The same as ``Client``, awaited. Calls that are made at the same time leave in one pipeline, and adds to one topic in
+    """The same as ``Client``, awaited. Calls that are made at the same time are sent in one pipeline, and adds to one topic in
     one script.
 
-    You may cancel any call, or let it time out, without losing a job. If a pop was sent already, its answer is still read,
-    and its jobs are released; the attempt does not count.
+    You may cancel any call, or let it time out, without losing a job. If a cancelled pop was sent already, its answer is still
+    read, and its jobs are released; the attempt does not count.
     """
 
     # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
@@ -88,10 +88,10 @@ class AsyncClient(AsyncBaseClient[Engine]):
         shared: bool = False,
         **words: Never,
     ) -> AsyncLock:
-        """The lock of this name in the namespace. Each grant has a fencing token.
+        """The lock of this name in the namespace. Acquiring it returns a grant with a fencing token.
 
         ``wait``  how long to wait for it; by default forever, because a block must not begin without its lock
-        ``lease``  the time after which it ends; ``None`` renews it for as long as this process lives (for 30 s, every 10 s)
+        ``lease``  the time after which a grant ends; with ``None`` it is renewed as long as this process lives: every 10 s, for 30 s
         ``shared``  with ``True`` it is the lock that Redisson calls ``getLock(name)``, the same in every namespace
 
         Waiters are not served in order.
@@ -120,10 +120,10 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """The guarded queue of this name in the namespace: a sorted set of values by their due times.
 
         ``type``  what its values are, as for a topic
-        ``guard``  without it each verb is one atomic script, and no lock is needed. With a lock of this client or of ``tarry.zookeeper``, verbs are
-                 plain commands under that lock, for a server on which scripts are disabled. A late holder is refused by its fencing token
-        ``layout``  with ``"java"`` it is ``d_q_p:NAME``, shared with Java, the same in every namespace
-        ``max_lateness``  ``poll`` raises ``FallenBehind`` if the first item is later than this, or calls ``on_late(lateness)``
+        ``guard``  for a server on which scripts are disabled: a lock of this client or of ``tarry.zookeeper``. Each call then sends plain commands while
+                 it holds this lock; a call that has lost the lock is refused by the fencing token. Without a guard each call is one atomic script
+        ``layout``  with ``"java"`` it is the sorted set ``d_q_p:NAME``, shared with Java, the same in every namespace
+        ``max_lateness``  how late the first item may be. If it is later, ``poll`` calls ``on_late(lateness)``, or without that raises ``FallenBehind``
 
         A polled item is out of the queue, and lost if its consumer dies. A topic keeps a job until it is finished. So use a
         topic, unless Java reads the values, or the server runs no scripts.
@@ -137,8 +137,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
     async def keep_moving(self, *queues: str) -> None:
-        """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
-        are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
+        """Moves the due elements of these queues as long as this client is open. This is for queues that no tarry client consumes at
+        the moment. A client that waits in ``take``, ``poll`` or ``subscribe`` moves the due elements anyway.
         """
         await self.engine.keep_moving([self.engine.config.queue_keys(name) for name in queues])
 
@@ -154,7 +154,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     ) -> Migrated:
         """Moves the elements of a queue that are not due yet into a topic, with their due times.
 
-        You may interrupt it and call it again, while other clients offer and take. Each job has an id that is made from its
+        You may interrupt it and call it again, even while other clients offer and take. The id of each job is made from its
         element.
 
         ``dry_run``  only counts
@@ -193,17 +193,17 @@ class AsyncClient(AsyncBaseClient[Engine]):
         server.
 
         Due times, attempts, headers and errors are kept, and options of ``configure`` that the target does not have are
-        copied. Jobs and schedules whose id is taken in the target stay. Reserved jobs stay until they are settled, and
-        finished jobs for as long as they are kept. You may interrupt the move and call it again, also under load. Let
-        producers add to the new topic first.
+        copied. Jobs and schedules whose id exists in the target stay in the old topic. Reserved jobs stay there until they are
+        settled, and finished jobs for as long as they are kept. You may interrupt the move and call it again, also under load.
+        Before the move, let producers add to the new topic.
 
         ``dry_run``  only counts
         ``limit``  about how many jobs one call moves; call again for the rest
         ``progress``  a function that is called with the number of moved jobs
         ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Use it only if that topic is gone for good
 
-        Raises ``BadInput`` for a topic into itself, for limits that the target's partitions cannot have, and if a move to
-        another topic is not complete.
+        Raises ``BadInput`` if both topics are the same, if the topic has a limit that a topic with partitions cannot have and the
+        target has partitions, and if a move to another topic is not complete.
         """
         from tarry.clients.awaited.flow_runner import run_flow
         from tarry.clients.config import server_verbs
@@ -246,7 +246,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         ``backend``  ``"redisson-native"`` is Redisson's ``getMapCacheNative(name)``, also the same in every namespace: entries have only a time to live, and
                  the server itself removes them (Valkey 9, Redis 7.4). ``"native"`` is such a map of this client's namespace. It needs no version of
                  Redisson, because no Java application shares it
-        ``policy``  when this handle frees the memory of expired entries, which nobody can read any more. ``"deadline"``: as soon as they expire;
+        ``policy``  when this object frees the memory of expired entries, which nobody can read any more. ``"deadline"``: as soon as they expire;
                  ``"adaptive"`` or an ``AdaptivePolicy``: by Redisson's rule; ``None``: never
         """
         from tarry.clients.redisson.awaited.mapcache import AsyncMapCache

@@ -100,9 +100,9 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     ) -> list[GuardedItem[T]]:
         """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one.
 
-        The list is empty if none is due within ``wait``, which includes the waiting for the guard; 0 tries once, ``None``
-        waits forever. Raises ``FallenBehind`` if the first item is later than the queue's ``max_lateness``, and ``LockLost``
-        if the guard's token is old. Both leave the items in the queue.
+        The list is empty if none is due within ``wait``; 0 tries once, ``None`` waits forever. The time to acquire the guard is
+        part of ``wait``. Raises ``FallenBehind`` if the first item is later than the queue's ``max_lateness``, and ``LockLost``
+        if the guard's token is old. In both cases the items stay in the queue.
         """
         if others or words or limit is MISSING:
             refuse_others(AsyncGuardedQueue.poll_many, self, OF_POLL_MANY, others, words)

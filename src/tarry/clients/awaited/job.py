@@ -21,16 +21,16 @@ T = TypeVar("T")
 
 @refuse_other_with
 class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
-    """A job that you have reserved, for its time to run. As a context manager it settles itself:
+    """A job that you have reserved, for its time to run. As a context manager it settles itself.
 
-    the end of the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, and counts no attempt.
-    If you settle the job inside the block, its end does nothing.
+    The end of the block finishes the job. An ``Exception`` releases it with a back-off. If the block is cancelled, the job is released
+    at once, and the attempt does not count. If you settle the job inside the block, the end of the block does nothing.
     """
 
-    # blocking: A job that you have reserved, for its time to run. As a context manager it settles itself:
+    # blocking: A job that you have reserved, for its time to run. As a context manager it settles itself.
     #
-    # leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, and counts no attempt.
-    # If you settle the job inside the block, its end does nothing.
+    # The end of the block finishes the job. An ``Exception`` releases it with a back-off. Ctrl-C releases it at once, and the attempt
+    # does not count. If you settle the job inside the block, the end of the block does nothing.
 
     if not TYPE_CHECKING:
         ack = OtherWord("finish")
@@ -80,7 +80,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
     async def release(
         self, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
-        """Puts the job back, due again after ``delay``, or after a back-off; ``counted=False`` takes the attempt back."""
+        """Puts the job back, due again after ``delay``, or by default after a back-off. With ``counted=False`` the attempt does not count."""
         if others:
             refuse_others(AsyncJob.release, self, {}, others)
         await self._topic.release(self, delay=delay, counted=counted, reason=reason)
@@ -94,7 +94,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
 
     @hide_others
     async def touch(self, *others: Never, ttr: Duration | None = None) -> None:
-        """Renews the reservation: it lasts ``ttr`` (or the job's own) from now."""
+        """Renews the reservation: it lasts ``ttr`` from now, or the job's own time to run."""
         if others:
             refuse_others(AsyncJob.touch, self, {}, others)
         await self._topic.touch(self, ttr=ttr)
@@ -103,11 +103,11 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
         """Calls the function, and keeps its result with the job under this name. When the job runs again, the function is not
         called, and the kept result is returned, as ``type``.
 
-        The function has no arguments; where the job is awaited it may be async. The result must be JSON, and the steps of a
-        job together have at most 64 KB. All runs get what JSON made of the result, even the first. If the function raises,
+        The function has no arguments; an ``AsyncJob`` also takes an async one. The result must be JSON, and the steps of a job
+        together have at most 64 KB. All runs, even the first, get the result as it comes back from JSON. If the function raises,
         nothing is kept. If the process dies before the result is kept, the next run calls the function again.
 
-        Raises ``BadInput`` before the function is called, ``StaleReceipt`` if another consumer has the job by now,
+        Raises ``BadInput`` for a bad argument before it calls the function, ``StaleReceipt`` if another consumer has the job by now,
         ``StepNotKept`` for a result that cannot be kept, ``Unavailable`` if the server does not answer.
         """
         steps = job_verbs.steps

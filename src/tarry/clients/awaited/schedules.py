@@ -76,7 +76,7 @@ class AsyncSchedules:
         return await self._engine.run(self._verbs.list(topic))
 
     async def pause(self, topic: AsyncTopic[Any] | str, id: str) -> bool:
-        """Stops the schedule until ``resume``, whatever a worker's code declares meanwhile. Returns whether there is such a
+        """Stops the schedule until ``resume``, even if a worker's code declares it meanwhile. Returns whether there is such a
         schedule."""
         return await self._engine.run(self._verbs.set_state(topic, id, "pause"))
 

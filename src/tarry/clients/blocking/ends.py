@@ -90,9 +90,9 @@ class ServerEnds:
 
 
 class Ends(Generic[T]):
-    """The ends of a topic's jobs. Made by ``topic.ends()``; nothing is read before you iterate over it.
+    """Iterates over the ends of a topic's jobs. Made by ``topic.ends()``; nothing is read before the iteration.
 
-    You may iterate again after a ``break``, when ``wait`` is over, or after an error of the server. The iteration continues behind the end
+    You may iterate again after a ``break``, when ``wait`` is over, or after an error of the server. The iteration continues after the end
     that it returned last.
     """
 
@@ -108,8 +108,8 @@ class Ends(Generic[T]):
 
     @property
     def position(self) -> str | None:
-        """Where the iteration is. Give it as ``since=`` to continue there. It advances with the time, even while nothing
-        ends.
+        """Where the iteration is. Give it as ``since=`` to continue there. It advances as time passes, even
+        if no job ends.
 
         ``None`` before the first step, if no ``since`` was given.
         """

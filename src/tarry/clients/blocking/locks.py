@@ -66,8 +66,7 @@ class RedisLocks(LockWatchdog):
 
 
 class LockLostEvent:
-    """Tells whether a lock was lost, and can be waited for. By the clock of this process, it is set when the lease ends or earlier, never
-    later."""
+    """Tells whether a lock was lost, and can be waited for. It is set at the latest when the lease ends by the clock of this process."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
         self._table = table
@@ -90,9 +89,9 @@ class LockLostEvent:
 
 
 class Grant:
-    """An acquired lock: one grant for each acquisition. A context manager, which releases it.
+    """An acquired lock: one grant for each acquisition. As a context manager it releases the lock at the end of the block.
 
-    Pass its ``token`` along to the system that the lock protects, which must refuse a lower token than the highest it has seen.
+    Pass its ``token`` to the system that the lock protects. That system must refuse a token that is lower than the highest it has seen.
     """
 
     def __init__(self, locks: LockWatchdog, hold: Hold) -> None:
@@ -131,8 +130,8 @@ class Grant:
 
     @property
     def remaining(self) -> timedelta:
-        """How long the lock is held unless it is renewed, by the clock of this process. ``timedelta.max`` on ZooKeeper without
-        a lease, because the lock is held as long as the session."""
+        """How much longer the lock is held if it is not renewed, by the clock of this process. ``timedelta.max`` on ZooKeeper
+        without a lease, because the lock is held as long as the session."""
         left = self._hold.until - now()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)
@@ -162,8 +161,8 @@ class Grant:
     def release(self) -> None:
         """Releases the lock; a second call does nothing.
 
-        Raises ``LockLost`` if it was lost before, because something else may have run at the same time. Raises
-        ``NotAcquired`` in another thread or task than the one that acquired it, unless that has ended.
+        Raises ``LockLost`` if the lock was lost before, because another holder may have run at the same time. Raises
+        ``NotAcquired`` if another thread or task acquired the lock and has not ended.
         """
         if self._released:
             return
@@ -175,8 +174,8 @@ class Grant:
 
     @contextmanager
     def guard(self) -> Generator[Grant]:
-        """A block that needs the lock. It raises ``LockLost`` at its beginning if the lock is not held, and at its end if it
-        was lost meanwhile.
+        """A context manager for a block that needs the lock. It raises ``LockLost`` at the beginning of the block if the lock is
+        not held, and at the end if the lock was lost meanwhile.
 
         Awaited, the block is cancelled as soon as the lock is lost.
         """
@@ -205,7 +204,7 @@ class Lock:
         self._id = lock
         self._options = options
         self.kept_in = kept_in
-        """The kind of the lock and its namespace. A guarded queue tells locks with the same name apart by it."""
+        """The kind of the lock and its namespace. With this a guarded queue distinguishes locks that have the same name."""
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
         self.name: str = lock.name
@@ -233,9 +232,10 @@ class Lock:
         """Acquires the lock. Returns a grant, or ``None`` if the lock is not free within ``wait``.
 
         ``wait``  0 tries once, ``None`` waits forever; by default as the lock was made
-        ``lease``  the time after which it ends; ``None`` renews it for as long as this process lives; by default as the lock was made
+        ``lease``  the time after which the grant ends; with ``None`` it is renewed as long as this process lives; by default as the lock was made
 
-        Raises ``BadInput``, or ``Unavailable`` if the server does not answer, which may take longer than ``wait``.
+        Raises ``BadInput`` for a bad argument, ``Unavailable`` if the server does not answer. The latter may take longer than
+        ``wait``.
         """
         terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
@@ -255,7 +255,7 @@ class Lock:
         locks.run(lock_steps.release(locks.table, locks.backend, hold))
 
     def held(self) -> bool:
-        """Whether this thread or task holds it, as far as this process knows."""
+        """Whether this thread or task holds the lock, as far as this process knows."""
         return self._locks().table.hold_of(self._id, current_holder()) is not None
 
     def state(self) -> LockState:
@@ -264,7 +264,7 @@ class Lock:
         return locks.run(locks.backend.state(self._id))
 
     def force_release(self) -> bool:
-        """Takes the lock from its holder, who is notified at once, but may still be working. Returns whether there was a
+        """Takes the lock from its holder. The holder is notified at once, but may still be working. Returns whether there was a
         holder."""
         locks = self._locks()
         return locks.run(locks.backend.force_release(self._id))

@@ -77,7 +77,7 @@ class Schedules:
         return self._engine.run(self._verbs.list(topic))
 
     def pause(self, topic: Topic[Any] | str, id: str) -> bool:
-        """Stops the schedule until ``resume``, whatever a worker's code declares meanwhile. Returns whether there is such a
+        """Stops the schedule until ``resume``, even if a worker's code declares it meanwhile. Returns whether there is such a
         schedule."""
         return self._engine.run(self._verbs.set_state(topic, id, "pause"))
 

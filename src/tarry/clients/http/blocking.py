@@ -72,7 +72,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, redisson)
         )
         self.namespace = namespace
-        """The namespace of its topics and locks; ``None``: the token's."""
+        """The namespace of its topics and locks. ``None`` means that of the token."""
 
     @hide_others
     def lock(
@@ -110,13 +110,13 @@ class HTTPClient(BaseClient[HTTPEngine]):
         """A guarded queue: a sorted set of values by their due times. Each verb is one atomic script, which the service
         calls.
 
-        The options are those of ``Client``, without ``guard``.
+        The options are those of ``Client.guarded_queue``, without ``guard``.
         """
         context, verbs = self.engine.config.guarded(name, guard, layout, type, max_lateness, on_late)
         return HTTPGuardedQueue(self.engine, context, verbs, on_late)
 
     def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
-        """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
+        """Always raises ``ServerUnfit``, because a service moves the queues that it was started with, and those that have a waiting consumer."""
         raise not_supported("keep_moving")
 
     def migrate_queue(
@@ -178,7 +178,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
-        """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
+        """The map that Redisson calls ``getMapCache(name)``, read-only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Methods that would change it raise
         ``ServerUnfit``."""
         verbs = self.engine.config.map_cache(name, codec, key_codec, backend, redisson)

@@ -87,12 +87,12 @@ class Added(Struct, frozen=True):
     id: str
     """The job's id: the given one, or one that tarry made."""
     is_new: bool
-    """Whether the call added a job. False if ``if_exists`` found one with this id and left it there."""
+    """Whether the call added a job. False if ``if_exists`` kept the job that has this id, or updated it."""
     state: JobState
     """The job's state; ``finished`` only if ``if_exists="once"`` found a finished job."""
     due: datetime
-    """When the job is due; of a reserved job the end of its time to run, of a dead one when it died, of a finished one until when it
-    is kept."""
+    """When the job is due. For a reserved job: when its time to run ends; for a dead one: when it died; for a finished one: until when
+    it is kept."""
 
 
 class StoredJob(Generic[T], metaclass=HidesOtherWords):

@@ -33,7 +33,7 @@ WORK = "tarry-queue"
 class AsyncBlockingQueue(CollectionOperators[T]):
     """Redisson's ``RBlockingQueue``: a list, to which a delayed queue of the same name moves its due elements.
 
-    Made by ``client.blocking_queue(name)``. A consumer that waits here keeps the delayed queue moving. Nothing is acknowledged: a
+    Made by ``client.blocking_queue(name)``. While a consumer waits here, it also moves the due elements. Nothing is acknowledged: a
     consumer that dies loses the element that it took. For work that must survive its worker, use a topic.
     """
 
@@ -47,16 +47,16 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return f"<{type(self).__name__} {self.name!r} at {self.engine.config.address.redacted}>"
 
     async def put(self, value: T) -> None:
-        """Puts an element at the end of the list, where it may be taken at once."""
+        """Puts an element at the end of the list. It can be taken at once."""
         await self.engine.run(self.verbs.put(value))
 
     async def offer(self, value: T) -> bool:
-        """The same as ``put``; the list is never full."""
+        """The same as ``put``, because the list is never full."""
         await self.put(value)
         return True
 
     async def take(self) -> T:
-        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses no element."""
+        """Removes and returns the first element; waits for one as long as necessary. An interrupted or cancelled call loses no element."""
         while True:
             taken = await take_next(self, float("inf"))
             if taken is not None:
@@ -66,7 +66,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
         """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
-        ``wait=None`` waits forever. Due elements are moved first.
+        ``wait=None`` waits forever. Due elements of the delayed queue are moved before that.
         """
         if others or words:
             refuse_others(AsyncBlockingQueue.poll, self, OF_POLL, others, words)
@@ -86,13 +86,13 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return values
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
-        """Removes and returns the first element of this queue, or, if this queue is empty, of the first of the others that has one. This
-        queue's codec decodes it."""
+        """Removes and returns the first element of this queue. If this queue is empty, it does so for the first of the other queues that has
+        an element. This queue's codec decodes it."""
         found = await self.poll_from_any_with_name(*queues, wait=wait)
         return None if found is None else found[1]
 
     async def poll_from_any_with_name(self, *queues: str, wait: Duration | None = 0) -> tuple[str, T] | None:
-        """Like ``poll_from_any``, with the name of the queue before the element."""
+        """Like ``poll_from_any``, but returns the name of the queue and the element."""
         seconds = wait_seconds(wait)
         others = [AsyncBlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
         for queue in (self, *others):
@@ -103,7 +103,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return next(queue.name for queue in (self, *others) if queue.verbs.keys.ready == taken.ready), taken.value
 
     async def drain_to(self, target: list[T], limit: int | None = None) -> int:
-        """Appends all elements, or at most ``limit``, to a list. Returns how many."""
+        """Removes all elements, or at most ``limit``, and appends them to a list of yours. Returns how many."""
         if not isinstance(target, list):
             raise BadInput(f"target: a {type(target).__name__}; it is a list, to which the elements are appended.")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
@@ -126,11 +126,11 @@ class AsyncBlockingQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.contains(value))
 
     async def size(self) -> int:
-        """The number of elements that may be taken."""
+        """The number of elements that can be taken now."""
         return await self.engine.run(self.verbs.size())
 
     async def stats(self) -> QueueStats:
-        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
+        """How many elements are waiting, overdue, ready and set aside, and how late the first overdue one is."""
         return await self.engine.run_view(self.verbs.stats())
 
     async def poison(self) -> list[PoisonElement]:
@@ -140,8 +140,8 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
 
-        If the handler fails, the element is set aside with the error (see ``poison``), and the next one comes. Raises
-        ``BadInput`` if the handler is a generator function.
+        If the handler fails, the element is set aside with the error (see ``poison``), and the handler is called with the next
+        element. Raises ``BadInput`` if the handler is a generator function.
         """
         refuse_generator(handler, "handler")
         self.verbs.context.require_codec()

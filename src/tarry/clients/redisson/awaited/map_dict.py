@@ -37,13 +37,13 @@ class DictVerbs(Protocol[K, V]):
 
 @own_methods
 class AsyncMapDict(MappingOperators[K, V]):
-    """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state but the map.
+    """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state of its own.
 
     ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. A value is never ``None``. Entries
     that are put here live forever; to give them times, use the methods of the map.
     """
 
-    # blocking: A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
+    # blocking: A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state of its own.
     #
     # ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
     # never ``None``. Entries that are put here live forever; to give them times, use the methods of the map.

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     """Redisson's ``RMapCache``: a map in which each entry has a time to live and an idle time of its own.
 
-    Made by ``client.map_cache(name)``. It has the verbs of Java; ``as_dict()`` is the same map as a dictionary. A value is
-    never ``None``. After the first call, this object removes expired entries until it is closed or dropped.
+    Made by ``client.map_cache(name)``. It has the methods of the Java map; ``as_dict()`` is the same map with the methods of a dictionary.
+    A value is never ``None``. After the first call, this object removes expired entries until it is closed or dropped.
     """
 
     if not TYPE_CHECKING:
@@ -86,9 +86,8 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     ) -> V | None:
         """Puts an entry; returns the value that was there, or ``None``.
 
-
         The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; without either it does not expire. With ``keep_ttl``
-        an entry that exists keeps its present times. Raises ``BadInput`` before anything is written.
+        an entry that exists keeps the times that it has. Raises ``BadInput`` before anything is written.
         """
         return await self._run(self.verbs.put(key, value, ttl, max_idle, keep_ttl))
 
@@ -101,19 +100,19 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> bool:
-        """Puts an entry, as ``put``. Returns whether it is new."""
+        """Puts an entry, as ``put`` does. Returns whether the key is new."""
         return await self._run(self.verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
 
     async def put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> V | None:
-        """Puts an entry if there is none. Otherwise returns the existing value, and nothing changes."""
+        """Puts an entry if the key has none. Otherwise changes nothing, and returns the existing value."""
         return await self._run(self.verbs.put_if_absent(key, value, ttl, max_idle))
 
     async def fast_put_if_absent(
         self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
     ) -> bool:
-        """Puts an entry if there is none. Returns whether it did."""
+        """Puts an entry if the key has none. Returns whether it did."""
         return await self._run(self.verbs.fast_put_if_absent(key, value, ttl, max_idle))
 
     async def put_all(
@@ -134,7 +133,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     async def replace(self, key: K, value: V, new: V | UnsetType = UNSET) -> V | bool | None:
         """``replace(key, value)`` replaces an existing value, and returns the old one, or ``None``.
 
-        ``replace(key, old, new)`` does so only if the old value is this one, compared as bytes; returns whether it did. The
+        ``replace(key, old, new)`` does so only if the existing value is ``old``, compared as bytes; returns whether it did. The
         entry keeps its time to live, and its idle time begins again. In a native map it loses its time to live, as in Java.
         """
         if new is UNSET:
@@ -142,7 +141,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         return await self._run(self.verbs.replace_if(key, value, new))
 
     async def add_and_get(self, key: K, delta: float) -> float:
-        """Adds to the number of a key, which is 0 if there is none. Returns the sum. The entry keeps its time to live.
+        """Adds to the number that a key has, 0 if it has none. Returns the sum. The entry keeps its time to live.
 
         For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` if the value is not a
         number, and if the sum has more than 64 bits.
@@ -160,11 +159,11 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         return await self._run(self.verbs.get_all(keys))
 
     async def get_with_ttl_only(self, key: K) -> V | None:
-        """The value of a key whose time to live is not over. Its idle time does not matter, and does not begin again."""
+        """The value of a key, if its time to live is not over. The idle time does not matter, and does not begin again."""
         return await self._run(self.verbs.get_with_ttl_only(key))
 
     async def contains_key(self, key: K) -> bool:
-        """Whether there is an entry. Its idle time begins again."""
+        """Whether the key has an entry. The entry's idle time begins again."""
         return await self._run(self.verbs.contains_key(key))
 
     async def contains_value(self, value: V) -> bool:
@@ -172,7 +171,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         return await self._run(self.verbs.contains_value(value))
 
     async def remaining_ttl(self, key: K) -> timedelta | None:
-        """How long an entry will live: the shorter of its two times. ``timedelta.max``: forever; ``None``: there is no entry."""
+        """How long an entry will live if it is not used. ``timedelta.max`` means forever, ``None`` that there is no entry."""
         return await self._run(self.verbs.remaining_ttl(key))
 
     async def size(self) -> int:
@@ -203,13 +202,13 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         return await self._run(self.verbs.fast_remove(keys))
 
     async def clear(self) -> bool:
-        """Removes all entries, without events; the maximum size stays. Returns whether there was something."""
+        """Removes all entries, without events; the maximum size stays. Returns whether there was an entry."""
         return await self._run(self.verbs.clear())
 
     async def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
     ) -> bool:
-        """Gives an entry another time to live and idle time, counted from now; without either it does not expire. Returns whether there was
+        """Gives an entry a new time to live and idle time, counted from now; without either it never expires. Returns whether there was
         an entry.
 
         With ``if_not_set`` only if the entry has neither.
@@ -224,7 +223,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """Gives entries another time to live and idle time, counted from now; without either they do not expire. Returns how many entries
+        """Gives entries a new time to live and idle time, counted from now; without either they never expire. Returns how many entries
         there were."""
         return await self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
@@ -236,7 +235,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         return await self._run(self.verbs.expire(after, if_not_set))
 
     async def clear_expire(self) -> bool:
-        """Takes back the ``expire`` of the whole map. Returns whether it had one."""
+        """Removes the time that ``expire`` has set for the whole map. Returns whether there was one."""
         return await self._run(self.verbs.clear_expire())
 
     # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
@@ -244,8 +243,8 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     async def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
         """Limits how many entries the map may have, for all clients; 0: any number.
 
-        Entries beyond that are removed at once and with each write, with the event ``removed``: those whose last use is longest
-        ago (``LRU``), or those that were used least often (``LFU``).
+        If there are more, some are removed, at once and with each later write, with the event ``removed``: those whose last use is
+        longest ago (``LRU``), or those that were used least often (``LFU``).
         """
         await self._run(self.verbs.set_max_size(size, mode, False))
 
@@ -270,18 +269,18 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     ) -> V | None:
         """Returns the value of a key. If there is none, calls ``loader``, and puts and returns its value.
 
-        Only one process runs the loader, Java's ``getWithLease`` included, and the others wait for the value. If the loader
-        fails, returns ``None`` or takes longer than ``lease``, the next process loads. If another client wrote the key
-        meanwhile, the loaded value is not put.
+        Only one process at a time runs its loader, and the others wait for the value; a Java process in ``getWithLease`` counts,
+        too. If the loader fails, returns ``None`` or takes longer than ``lease``, the next process runs its own. If another client
+        has put a value for the key meanwhile, the loaded value is not put.
         """
         return await load(self._engine, self._run, self.verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
 
     async def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> AsyncMapListener:
-        """Calls a handler with the events of entries, even those of Java: ``created``, ``updated``, ``removed``, ``expired``,
-        or all of them.
+        """Calls a handler with the events of entries, also with those that Java publishes: ``created``, ``updated``, ``removed``,
+        ``expired``, or all of them.
 
-        The handler gets one event after the other, in a thread of the client. If it fails, the error is logged. Events are
-        missed while the connection is lost. Once a map has had a listener, all clients publish its events, as long as the server keeps the
+        The handler gets one event after the other, in a thread of the client. If it fails, the error is logged. Events that
+        happen while the connection is lost are missed. Once a map has had a listener, all clients publish its events, as long as the server keeps the
         map's options.
         """
         calls = HandlerCalls(self._engine, self.verbs, self._evictor_key, handler, kinds)

@@ -57,13 +57,13 @@ class DelayedQueue(CollectionOperators[T]):
     def offer(self, value: T, delay: Duration) -> datetime:
         """Adds an element, which is moved to the blocking queue after ``delay``. Returns its due time, by the server's clock.
 
-        An offer whose answer was lost is repeated, and is there only once, unless the element became due in between. Raises
-        ``BadInput`` before anything is written, ``Unavailable`` if the server does not answer.
+        If the answer to an offer is lost, the offer is repeated. The element is then delivered only once, unless it became due
+        before the repetition. Raises ``BadInput`` before anything is written, ``Unavailable`` if the server does not answer.
         """
         return self.engine.run(self.verbs.offer(value, delay))
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
-        """Offers many elements with one delay, in one round trip for each 1,000 elements or 1 MB."""
+        """Offers many elements with the same delay, in one round trip for each 1,000 elements or 1 MB."""
         return self.engine.run(self.verbs.offer_many(values, delay))
 
     @hide_others
@@ -99,16 +99,16 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.remove_all(values))
 
     def retain_all(self, values: Iterable[T]) -> bool:
-        """Removes every element that is equal to none of these values. Redisson also delivers the removed elements; this does
-        not.
+        """Removes every element that is equal to none of these values. Redisson also delivers the elements that it
+        removes; this method does not.
 
         Returns whether an element was removed.
         """
         return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
-        """Whether an element is equal to the value, compared as bytes. A dict or set is compared in the order of Java's
-        HashMap or HashSet, or, if it was read from Java, as it was read."""
+        """Whether an element is equal to the value, compared as bytes. A dict or set of yours is written in the order of
+        Java's ``HashMap`` or ``HashSet``; one that was read from the queue, in the order in which it was read."""
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:
@@ -128,10 +128,10 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.read_all())
 
     def set_format(self, format: str | None) -> None:
-        """Sets the format of the queue: after an upgrade of Java, or to correct it. It takes the values of ``format`` of
-        ``client.delayed_queue``; ``None`` forgets the format, so that the elements in the queue determine it again.
+        """Sets the format of the queue, after an upgrade of Redisson in Java or to correct it. ``format`` is a version of Redisson, or
+        one of the formats of ``client.delayed_queue``. With ``None`` the elements in the queue determine the format again.
 
-        From now on elements are offered in this format, whatever elements are found. The elements in the queue stay as they
+        From now on elements are offered in this format, even if the queue has elements of the other one. Those stay as they
         are, because tarry moves both formats.
         """
         self.engine.run(self.verbs.set_format(format))
@@ -145,7 +145,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.poison_elements())
 
     def stats(self) -> QueueStats:
-        """How many elements wait, are overdue, are ready and were set aside, and how late the first one is."""
+        """How many elements are waiting, overdue, ready and set aside, and how late the first overdue one is."""
         return self.engine.run_view(self.verbs.stats())
 
     def destroy(self) -> None:

@@ -38,7 +38,7 @@ class DictVerbs(Protocol[K, V]):
 
 @own_methods
 class MapDict(MappingOperators[K, V]):
-    """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state but the map.
+    """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state of its own.
 
     ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
     never ``None``. Entries that are put here live forever; to give them times, use the methods of the map.

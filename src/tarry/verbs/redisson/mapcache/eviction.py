@@ -89,10 +89,11 @@ def _trimmed(reply: Reply) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePolicy:
-    """Redisson's rule for eviction: a look every ``minimum`` to ``maximum``, which removes at most ``amount`` entries of each kind.
+    """Redisson's rule for removing expired entries: one look at the map every ``minimum`` to ``maximum``.
 
     If three looks in a row found nothing, or each found fewer entries than the one before, the time between two looks grows by half.
-    If three in a row found equally many, ``amount`` or more, it shrinks to a quarter. Raises ``BadInput``.
+    If three looks in a row found the same number of entries, ``amount`` or more, the time shrinks to a quarter. Raises ``BadInput``
+    for a value that is out of range.
     """
 
     minimum: Duration = 5
@@ -100,9 +101,9 @@ class AdaptivePolicy:
     maximum: Duration = 1800
     """The longest time between two looks."""
     amount: int = 100
-    """How many entries one look removes at most, of those past their time to live and again of those past their idle time: 1 to 1000."""
+    """How many entries one look removes at most because their time to live is over, and as many because their idle time is over: 1 to 1000."""
     remove_empty: bool = False
-    """Whether an empty map is not looked at until it is used again."""
+    """Whether the looks stop when the map is empty, until the map is used again."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum_s <= self.maximum_s:
