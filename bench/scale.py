@@ -109,7 +109,7 @@ def over_masters(run: Readings, assumed: Assumed) -> list[str]:
     """The throughput of several masters with partitions: a job's whole life in batches, limited by the busiest master."""
     busiest = {1: run.yardstick("cluster", LIFE), MASTERS: run.value("cluster", LIFE)}
     lines = [
-        "| one topic, a job's life in batches | masters | client µs | masters' µs | busiest master's µs | jobs/s that they carry |"
+        "| one topic, a job's life in batches | masters | client µs | masters' µs | busiest master's µs | jobs/s that the masters carry |"
     ]
     lines.append("|---|---|---|---|---|---|")
     plain = "plain topic"
@@ -134,7 +134,7 @@ def as_markdown(run: Readings, assumed: Assumed) -> str:
         carries = assumed.busy * MILLION / style.server_us
         traffic = f"{style.bytes_in:.0f} + {style.bytes_out:.0f}"
         lines.append(f"| {style.name} | {style.server_us:.1f} | {style.client_us:.1f} | {traffic} | {carries:,.0f} |")
-    lines += ["", "| jobs/s | way of adding | masters | client cores | network, all in all |", "|---|---|---|---|---|"]
+    lines += ["", "| jobs/s | way of adding | masters | client cores | network in total |", "|---|---|---|---|---|"]
     for rate in RATES:
         for style in found:
             masters = ceil(rate * style.server_us / MILLION / assumed.busy)
@@ -149,8 +149,8 @@ def as_markdown(run: Readings, assumed: Assumed) -> str:
         f"as many replicas, and {ceil(PENDING / assumed.partition_jobs):,} partitions."
     )
     from_what = (
-        f"Computed from a run with {run.about['processors']} processors, Python {run.about['python']}; assumed: "
-        f"{assumed.busy:.0%} busy, memory × {assumed.headroom:g}, {assumed.shard_gb:g} GB a master, "
+        f"Computed from a run with {run.about['processors']} processors, Python {run.about['python']}. Assumed: processors "
+        f"{assumed.busy:.0%} busy, memory × {assumed.headroom:g} as headroom, {assumed.shard_gb:g} GB of data a master, "
         f"{assumed.partition_jobs:,} jobs a partition."
     )
     lines += ["", *over_masters(run, assumed), "", pending, "", from_what]
