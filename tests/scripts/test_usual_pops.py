@@ -39,6 +39,23 @@ USUAL: dict[str, Change] = {
     "another key is paused": lambda topic, server, clock: topic.pause(60, key="other"),
     "a schedule is to come": lambda topic, server, clock: in_meta(topic, server, fires=clock.us + 5_000_000, ruled=1),
     "a consumer has a seat": lambda topic, server, clock: server.zadd(topic.verbs.keys.watch, {"one": clock.us}),
+    "all jobs have keys": lambda topic, server, clock: delete_others(topic),
+    "all have keys, and one is dead": lambda topic, server, clock: [
+        topic.bury(topic.pop_many(1)[0]),
+        delete_others(topic),
+    ],
+    "all have keys, and a consumer has a seat": lambda topic, server, clock: [
+        delete_others(topic),
+        server.zadd(topic.verbs.keys.watch, {"one": clock.us}),
+    ],
+    "all have keys, and a token is taken": lambda topic, server, clock: [
+        delete_others(topic),
+        server.delete(topic.verbs.keys.relay),
+    ],
+    "all have keys, and none is due soon": lambda topic, server, clock: [
+        delete_others(topic),
+        [topic.delete(str(n), running=True) for n in range(24) if n not in (1, 2, 3, 5, 8)],
+    ],
     "the ring is ahead": lambda topic, server, clock: in_meta(topic, server, turn=clock.us + 300),
 }
 LEFT: dict[str, Change] = {
@@ -46,6 +63,10 @@ LEFT: dict[str, Change] = {
     "a key is paused": lambda topic, server, clock: [topic.pause(60, key=key) for key in "klm"],
     "a reservation is over": lambda topic, server, clock: topic.pop_many(2, ttr=1),
     "a dead job is too old": lambda topic, server, clock: topic.bury(topic.pop_many(1)[0]),
+    "all have keys, and a dead job is too old": lambda topic, server, clock: [
+        topic.bury(topic.pop_many(1)[0]),
+        delete_others(topic),
+    ],
     "handed out before": lambda topic, server, clock: topic.release_many(topic.pop_many(30), delay=0),
     "a schedule is due": lambda topic, server, clock: in_meta(topic, server, fires=clock.us, ruled=1),
     "a limit of the topic": lambda topic, server, clock: topic.configure(concurrency=9),
@@ -64,12 +85,23 @@ LEFT: dict[str, Change] = {
     ),
 }
 
-PASSES: dict[str, Any] = {"a pause has ended": 70, "a reservation is over": 1, "a dead job is too old": "31d"}
+PASSES: dict[str, Any] = {
+    "a pause has ended": 70,
+    "a reservation is over": 1,
+    "a dead job is too old": "31d",
+    "all have keys, and a dead job is too old": "31d",
+}
 """The time that passes then."""
 
 
 def in_meta(topic: Any, server: Any, **fields: Any) -> None:
     server.hset(topic.verbs.keys.meta, mapping=fields)
+
+
+def delete_others(topic: Any) -> None:
+    """Those without a key."""
+    for n in range(4, 24, 5):
+        topic.delete(str(n), running=True)
 
 
 def filled(client: TestClient, server: Any, clock: Clock, name: str, settings: str) -> Any:
@@ -133,7 +165,7 @@ def test_a_usual_pop_is_one_that_the_long_way_makes_too(
         (USUAL | LEFT)[situation](topic, server, clock)
     clock.advance(PASSES.get(situation, 0))
     short_ways = list[bool]()
-    for number in range(8):
+    for number in range(14):
         replies = [popped(client, server, topic, (b"", b"one")[number % 2]) for topic in topics]
         assert told(replies[0][0]) == told(replies[1][0])
         assert state_of(server, topics[0]) == state_of(server, topics[1])

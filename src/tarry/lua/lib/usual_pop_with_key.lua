@@ -5,15 +5,15 @@ repeat
   local keys = redis.call('ZRANGE', turns, 0, 1, 'WITHSCORES')
   local key, turn = keys[1], tonumber(keys[2] or nil)
   if not key or turn > now + 1000000 then break end
-  -- Few entries: nearly always those of its reserved jobs, of the next one, and of the one that follows (lib/read_key.lua).
-  local entries = redis.call('ZRANGE', by_key, '[' .. key .. '\0', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, 4)
+  -- Few entries: nearly always those of a reserved job, of the next one, and of the one that follows (lib/read_key.lua).
+  local entries = redis.call('ZRANGE', by_key, '[' .. key .. '\0', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, 3)
   local k, at_level = 1, #key + 2
   while entries[k] and string.byte(entries[k], at_level) == 33 do k = k + 1 end
   local at = entries[k] and struct.unpack('>d', entries[k], at_level + 1)
   local late_by, bucket, low, high = now - math.max(at or 0, turn), nil, nil, nil
 -- include lateness
   local set = redis.call(
-    'HMGET', meta, 'last', 'ruled', 'minute', 'missed', 'key_limits', 'turn', 'key_pauses', 'recount', 'own_turn', bucket)
+    'HMGET', meta, 'last', 'ruled', 'minute', 'missed', 'key_limits', 'turn', 'key_pauses', 'recount', bucket)
   local rules = set[2] ~= 'keys' and redis.call(
     'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep_dead', 'fires', 'limited', 'keep_finished', 'priorities', 'bytes') or {}
   local concurrency, of_rate, span, fair = string.match(set[5] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
@@ -28,7 +28,7 @@ repeat
   end
 
   local places = concurrency > 0 and concurrency - k + 1 or math.huge
-  if k > 3 and #entries == 4 then
+  if k > 2 and #entries == 3 and (concurrency == 0 or k <= concurrency) then
     if concurrency > 0 then places = concurrency - redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0!', '(' .. key .. '\0"') end
     entries = redis.call('ZRANGE', by_key, '[' .. key .. '\0"', '(' .. key .. '\1', 'BYLEX', 'LIMIT', 0, 2)
     k = 1
@@ -42,11 +42,15 @@ repeat
     if following_at > now and string.byte(following, at_level) ~= 51 then break end  -- one of a lower priority may be due
   end
 
+  -- One command, for a number that says what is there: 6 each for the tokens, 2 for jobs without a key, 2 for seats, 1 for dead jobs.
+  local there = redis.call(
+    'EXISTS', wake, wake, wake, wake, wake, wake, relay, relay, relay, relay, relay, relay, due, due, watch, watch, dead)
   local next_end = tonumber(redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2] or math.huge)
-  local died_first = keep_dead > 0 and redis.call('ZRANGE', dead, 0, 0, 'WITHSCORES')[2]
-  local next_due = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or math.huge)
+  local died_first = there ~= 12 and keep_dead > 0 and redis.call('ZRANGE', dead, 0, 0, 'WITHSCORES')[2]
+  local next_due = tonumber((there < 12 or there > 13) and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or math.huge)
+  local own_turn = next_due <= now and fair == '1' and tonumber(redis.call('HGET', meta, 'own_turn') or nil) or 0
   if next_end <= now or died_first and died_first + 0 <= now - keep_dead
-    or next_due <= now and (rules[8] or math.max(next_due, fair == '1' and tonumber(set[9] or 0) or 0) <= turn) then break end
+    or next_due <= now and (rules[8] or math.max(next_due, own_turn) <= turn) then break end
   local value = redis.call('HGET', jobs, id)
   local top, flags = string.byte(value or '', FLAGS_AT - 1, FLAGS_AT)
   if not flags or flags < 128 or flags % 128 >= HAS_HEADERS or top >= BEYOND_2112 then break end
@@ -56,8 +60,9 @@ repeat
 
 -- include next_receipt
   redis.call('ZREM', keyed, id)
-  local run = struct.pack(RUN, 1, 0, max_attempts == NO_LIMIT and 0 or max_attempts, receipt, 0.5, #holder) .. holder
-  if redis.call('HSETNX', runs, id, run .. string.char(length) .. key) == 0 then  -- it was handed out before
+  local run = struct.pack(
+    RUN .. 'c0Bc0', 1, 0, max_attempts == NO_LIMIT and 0 or max_attempts, receipt, 0.5, #holder, holder, length, key)
+  if redis.call('HSETNX', runs, id, run) == 0 then  -- it was handed out before
     redis.call('ZADD', keyed, at, id)
     break
   end
@@ -82,15 +87,18 @@ repeat
   local time = tonumber(ttr)
   if time == 0 then time = tonumber(rules[2] or DEFAULT_TTR) end
   redis.call('ZADD', reserved, now + time, id)
-  local guess, count = bucket, tonumber(set[10] or 0) + 1
+  local guess, count = bucket, tonumber(set[9] or 0) + 1
   late_by = now - math.max(at, paused, (concurrency > 0 or of_rate > 0) and turn or 0)
   if late_by < low or late_by >= high then
 -- include lateness
   end
   if bucket ~= guess then count = redis.call('HINCRBY', meta, bucket, 1) end
   redis.call('HSET', meta, 'last', receipt, 'turn', ring, 'keyed_next', next_turn or '', bucket, count)
+  local first = math.min(next_turn or math.huge, next_due, next_end, now + time)
+  local alarm, seat = now + 10000000, 0  -- as lib/watch.lua answers where both tokens are there, and no seats
+  if there ~= 12 and there ~= 13 or math.min(first, next_schedule) > now + HORIZON then
 -- include watch
-  local alarm, seat = update_watch(
-    waiter, false, paused, tonumber(rules[5]), 0, false, math.min(next_turn or math.huge, next_due), math.min(next_end, now + time))
+    alarm, seat = update_watch(waiter, false, paused, tonumber(rules[5]), 0, false, first, math.huge)
+  end
   return {now, receipt, alarm - now, seat, rules[7] and KEEPS or 0, time, {id, value, at}}
 until true
