@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from upgrade.older import NoHistory, unpacked
+from warm import WarmProcess, WarmTarry
 
 HERE = Path(__file__).parent
+COMMANDS = HERE / "command_process.py"
 
 
 class Refused(Exception):
@@ -30,15 +32,10 @@ class Refused(Exception):
 class VersionProcess:
     """A process that has one version, and does what it is told."""
 
-    def __init__(self, version: str, url: str, place: Path | None) -> None:
-        self.version = version
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "command_process.py"), url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment(place),
-        )
+    def __init__(
+        self, version: str, process: WarmProcess | subprocess.Popen[str], given: IO[str], told: IO[str]
+    ) -> None:
+        self.version, self.kill, self._given, self._told = version, process.kill, given, told
         self.file = Path(self.end())
 
     def __repr__(self) -> str:
@@ -49,13 +46,11 @@ class VersionProcess:
         return self.end()
 
     def begin(self, told: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"do": told}) + "\n")
-        self.process.stdin.flush()
+        self._given.write(json.dumps({"do": told}) + "\n")
+        self._given.flush()
 
     def end(self) -> Any:
-        assert self.process.stdout is not None
-        said = json.loads(self.process.stdout.readline())
+        said = json.loads(self._told.readline())
         if "error" in said:
             raise Refused(said["error"], said["says"])
         return said["answer"]
@@ -66,17 +61,23 @@ class VersionProcess:
             self(told)
         return raised.value.name
 
-    def stop(self) -> None:
-        self.process.kill()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
-        self.process.wait()
+
+@contextmanager
+def older_process(url: str, older_place: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
+    """As ``talk_to`` of tests/warm.py, but it starts Python."""
+    words, pipe = [sys.executable, str(COMMANDS), url], subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment(older_place)) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process, process.stdin, process.stdout
+        finally:
+            process.kill()
 
 
-def environment(place: Path | None) -> dict[str, str]:
-    """That of a process whose tarry lies at ``place``; ``None``: the one that is tested."""
-    return {**os.environ, "PYTHONPATH": str(place)} if place else {**os.environ, "PYTHONPATH": ""}
+def environment(older_place: Path) -> dict[str, str]:
+    """That of a process of the older version."""
+    return {**os.environ, "PYTHONPATH": str(older_place)}
 
 
 @pytest.fixture(scope="session")
@@ -89,31 +90,34 @@ def older_place() -> Path:
 
 
 @contextmanager
-def version_starter(url: str, older_place: Path) -> Iterator[Callable[[str], VersionProcess]]:
-    started: list[VersionProcess] = []
+def version_starter(url: str, older_place: Path, tarry_command: WarmTarry) -> Iterator[Callable[[str], VersionProcess]]:
+    with ExitStack() as stack:
 
-    def start(version: str) -> VersionProcess:
-        hand = VersionProcess(version, url, older_place if version == "older" else None)
-        started.append(hand)
-        assert hand.file.is_relative_to(older_place) == (version == "older")
-        return hand
+        def start(version: str) -> VersionProcess:
+            older = version == "older"
+            talk = older_process(url, older_place) if older else tarry_command.talk_to(COMMANDS, url)
+            hand = VersionProcess(version, *stack.enter_context(talk))
+            assert hand.file.is_relative_to(older_place) == (version == "older")
+            return hand
 
-    yield start
-    for hand in started:
-        hand.stop()
+        yield start
 
 
 @pytest.fixture(scope="session")
-def version_processes(valkey_url: str, older_place: Path) -> Iterator[dict[str, VersionProcess]]:
+def version_processes(
+    valkey_url: str, older_place: Path, tarry_command: WarmTarry
+) -> Iterator[dict[str, VersionProcess]]:
     """One process of each version, for all tests that leave them alive."""
-    with version_starter(valkey_url, older_place) as start:
+    with version_starter(valkey_url, older_place, tarry_command) as start:
         yield {version: start(version) for version in ("older", "newer")}
 
 
 @pytest.fixture
-def start_version(valkey_url: str, older_place: Path, namespace: str) -> Iterator[Callable[[str], VersionProcess]]:
+def start_version(
+    valkey_url: str, older_place: Path, namespace: str, tarry_command: WarmTarry
+) -> Iterator[Callable[[str], VersionProcess]]:
     """``start_version("older")`` or ``start_version("newer")``: a process of this test's own."""
-    with version_starter(valkey_url, older_place) as start:
+    with version_starter(valkey_url, older_place, tarry_command) as start:
 
         def begin(version: str) -> VersionProcess:
             hand = start(version)

@@ -16,6 +16,7 @@ import pytest
 import tarry
 from until import LONGEST_S, until
 from upgrade.conftest import HERE, environment
+from warm import WarmProcess, WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -23,25 +24,27 @@ pytestmark = pytest.mark.slow
 class Deploy:
     """Processes of both versions, and what they noted."""
 
-    def __init__(self, url: str, namespace: str, older_place: Path, journal: Path) -> None:
+    def __init__(self, url: str, namespace: str, older_place: Path, journal: Path, tarry_command: WarmTarry) -> None:
         self._words = (url, namespace)
-        self._places = {"older": older_place, "newer": None}
+        self._older, self._newer = environment(older_place), tarry_command
         self._diary = journal
-        self.crew: dict[str, subprocess.Popen[bytes]] = {}
+        self.crew: dict[str, subprocess.Popen[bytes] | WarmProcess] = {}
         journal.touch()
 
     def start(self, *names: str) -> None:
         """``older-worker-1``: the version, the role, and a number."""
         for name in names:
             version, role, _ = name.split("-")
-            words = [sys.executable, str(HERE / "version_process.py"), role, *self._words, name, str(self._diary)]
-            self.crew[name] = subprocess.Popen(words, env=environment(self._places[version]), stderr=subprocess.PIPE)
+            program, words = HERE / "version_process.py", [role, *self._words, name, str(self._diary)]
+            if version == "newer":
+                self.crew[name] = self._newer.start_program(program, *words)
+            else:
+                self.crew[name] = subprocess.Popen([sys.executable, program, *words], env=self._older)
 
     def end(self, name: str, number: int) -> None:
         process = self.crew.pop(name)
         process.send_signal(number)
-        _, told = process.communicate(timeout=LONGEST_S)
-        assert process.returncode == (-number if number == signal.SIGKILL else 0), told.decode()
+        assert process.wait(LONGEST_S) == (-number if number == signal.SIGKILL else 0)
 
     def lines(self, word: str) -> list[list[str]]:
         noted = [line.split() for line in self._diary.read_text().splitlines()]
@@ -63,13 +66,15 @@ class Deploy:
 
 
 @pytest.fixture
-def deploy(valkey_url: str, older_place: Path, tmp_path: Path, namespace: str) -> Iterator[Deploy]:
-    made = Deploy(valkey_url, namespace, older_place, tmp_path / "journal")
+def deploy(
+    valkey_url: str, older_place: Path, tmp_path: Path, namespace: str, tarry_command: WarmTarry
+) -> Iterator[Deploy]:
+    made = Deploy(valkey_url, namespace, older_place, tmp_path / "journal", tarry_command)
     yield made
     for process in made.crew.values():
         process.kill()
         with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=LONGEST_S)
+            process.wait(LONGEST_S)
 
 
 def test_a_rolling_upgrade_under_load_loses_nothing(deploy: Deploy, valkey_url: str, namespace: str) -> None:

@@ -220,7 +220,7 @@ def test_seats_and_tokens_pass_between_versions(pair: Pair, start_version: Calla
     third("letters.add('much later', delay='4s')")
     for hand in (first, second):
         hand.begin("job = letters.pop(wait=30, ttr='1s'); said = [job.body, job.lateness.total_seconds()]")
-    first.process.kill()
+    first.kill()
     assert second.end() is None
     body, lateness = second("said")
     assert body == "later"
