@@ -194,6 +194,13 @@ def warm_python(folder: Path, *more: str) -> Iterator[Path]:
         yield command
 
 
+def start_python(command: Path, words: Sequence[str], out: IO[Any]) -> WarmProcess:
+    """Starts what such a program would, for what is signalled or killed with its children: the pid is the call's own."""
+    with Path(os.devnull).open("rb") as nothing:
+        files = (nothing.fileno(), out.fileno(), out.fileno())
+        return WarmProcess(str(command.with_name("warm")), list(words), dict(os.environ), str(Path.cwd()), files)
+
+
 @contextmanager
 def _warm(program: str, folder: Path, *more: str) -> Iterator[Path]:
     address, command = folder / "warm", folder / program
@@ -362,10 +369,10 @@ def _take_over(given: Given, program: str) -> None:
     become(given.environment, given.folder)
     is_program = program == "tarry" and _is_program(given.words)
     sys.argv = given.words if is_program else [program, *given.words]
-    while program == "tarry" and _starts_children() and (child := warm_children.begin()):
+    while _starts_children(program) and (child := warm_children.begin()):
         words, *place = child
         become(*place)
-        sys.argv = ["tarry", *words[words.index("tarry") + 1 :]]
+        sys.argv = [program, *(words[words.index("tarry") + 1 :] if program == "tarry" else words)]
 
 
 def become(environment: Mapping[str, str], folder: str) -> None:
@@ -382,12 +389,13 @@ def become(environment: Mapping[str, str], folder: str) -> None:
     sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
 
 
-def _starts_children() -> bool:
+def _starts_children(program: str) -> bool:
     """Whether this is a worker or a service that may start processes, which are to start warm, too. In those a socket is named."""
+    names = {"worker", "serve"} if program == "tarry" else {"tarry_worker"}  # Django's command
     more = "--processes" in sys.argv and ("--processes", "1") not in pairwise(sys.argv)
     others = not {"--reload", "--max-jobs-per-child"}.isdisjoint(sys.argv)
     here = {"TARRY_WORKER_SOCKET", "TARRY_SERVICE_PARENT", "COLD_CHILDREN"}.isdisjoint(os.environ)
-    return not {"worker", "serve"}.isdisjoint(sys.argv) and (more or others) and here
+    return not names.isdisjoint(sys.argv) and (more or others) and here
 
 
 def _is_program(words: Sequence[str]) -> bool:

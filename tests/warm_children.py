@@ -121,7 +121,8 @@ class Nursery:
 
 
 def _is_child(words: Sequence[str]) -> bool:
-    return words[0] == sys.executable and ("tarry" in words or "tarry.worker.run_child" in words[-1])
+    names = {"tarry", "tarry_worker"}
+    return words[0] == sys.executable and (not names.isdisjoint(words) or "tarry.worker.run_child" in words[-1])
 
 
 class Child:

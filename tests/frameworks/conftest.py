@@ -1,5 +1,5 @@
-"""What the tests of Celery share: one Redis for brokers, results and topics, one RabbitMQ, and a name for each test. What those of
-Django share: a Python that has imported it."""
+"""What the tests of Celery share: one Redis for brokers, results and topics, one RabbitMQ, and a name for each test. Both have a
+Python that has imported it, and Django."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ OF_DJANGO = (
     "django.template.backends.django django.test.client django.views.defaults tarry.django.project tarry.worker.worker_process"
 ).split()
 """What a project imports, but for what reads its settings."""
+OF_CELERY = (
+    "celery.apps.worker celery.backends.redis celery.bin.celery celery.concurrency.prefork celery.concurrency.thread celery.worker.consumer "
+    "kombu.transport.redis tarry.celery.relay_process tarry.programs.cli.app tarry.programs.cli.celery_command"
+).split()
+"""What a worker and a relay import, on a Redis."""
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +52,13 @@ def topic(redis: ServerProcess, name: str) -> Iterator[tarry.Topic[Any]]:
     """Where the tasks wait."""
     with tarry.Client(redis.url, namespace=name) as client:
         yield client.topic("celery")
+
+
+@pytest.fixture(scope="session")
+def celery_python() -> Iterator[Path]:
+    """A program like ``python``, which need not import Celery."""
+    with servers.short_folder() as folder, warm_python(folder, *OF_CELERY) as command:
+        yield command
 
 
 @pytest.fixture(scope="session")

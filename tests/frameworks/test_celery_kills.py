@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,13 +22,14 @@ from faults.proxy import SWALLOWED, Proxy
 from frameworks.celery_relays import TAKES_NO_TIME, broker, published, relaying
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
+from warm import WarmProcess, start_python
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.otherserver,
     pytest.mark.filterwarnings("ignore:Call to deprecated setex"),  # Celery's result backend
 ]
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Start = Callable[..., WarmProcess]
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def start(
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    celery_python: Path,
 ) -> Iterator[Start]:
     """``start("celery", "-A", "celery_shop", "worker")``; each process leads a group, for a worker has children."""
     place = {
@@ -62,13 +63,11 @@ def start(
     )
     for key, value in place.items():
         monkeypatch.setenv(key, value)
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[WarmProcess] = []
 
-    def start(module: str, *words: str) -> subprocess.Popen[bytes]:
+    def start(module: str, *words: str) -> WarmProcess:
         with (tmp_path / "log").open("ab") as log:
-            started.append(
-                subprocess.Popen([sys.executable, "-m", module, *words], stdout=log, stderr=log, start_new_session=True)
-            )
+            started.append(start_python(celery_python, ["-m", module, *words], log))
         return started[-1]
 
     yield start
@@ -76,7 +75,7 @@ def start(
         kill(process)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: WarmProcess) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -33,7 +33,7 @@ def client(tarry_url: str, tmp_path: Path) -> Iterator[tarry.Client]:
 
 @pytest.fixture
 def manage(project: Path, client: tarry.Client, tarry_url: str, django_python: Path) -> Iterator[Manage]:
-    """``manage("tarry_worker", "--processes", "2")``, from another folder, as a service is started. Its children start Python."""
+    """``manage("tarry_worker", "--processes", "2")``, from another folder, as a service is started."""
     started: list[subprocess.Popen[str]] = []
     place = {"TARRY_URL": tarry_url, "TARRY_NAMESPACE": client.namespace, "SHOP_DATABASE": str(project / "db")}
 

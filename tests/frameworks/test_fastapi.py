@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -87,8 +86,10 @@ def test_bad_input_becomes_a_422_response(shop: ModuleType, tarry_clock: TestClo
         assert state(http, 7) == "unknown"
 
 
-def test_sigterm_to_uvicorn_stops_the_worker_too(client: tarry.Client, tarry_url: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "uvicorn", "stopping:app", "--uds", str(tmp_path / "http")]
+def test_sigterm_to_uvicorn_stops_the_worker_too(
+    client: tarry.Client, tarry_url: str, tmp_path: Path, python_command: Path
+) -> None:
+    words = [python_command, "-m", "uvicorn", "stopping:app", "--uds", str(tmp_path / "http")]
     (tmp_path / "stopping.py").write_text(
         "import asyncio\n"
         "from fastapi_shop import app, worker\n"
