@@ -11,7 +11,9 @@ SIDE_BY_SIDE = -n $$(($(1) * $(CORES)))
 # Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # The quick tests on the embedded server, of a table of rows four: nothing of what reads sources and pages, of the programs one file.
-# mypy reads the library; basedpyright has no cache and takes half a minute.
+# Where each run waits for the type checkers, mypy reads the library, and basedpyright, which has no cache, what users import and tests/typing,
+# which is what they write: a sixth of its time. `make types`, which `make test-long` runs beside its tests, reads everything.
+PUBLIC := src/tarry/*.py src/tarry/celery/__init__.py src/tarry/django/__init__.py tests/typing
 OUTER := beanstalk bench chaos conformance dashboard dialects docs frameworks mutants names packaging plugins programs service sqs testing upgrade vectors watch
 INNER := $(sort $(filter-out $(OUTER:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin and not row
@@ -20,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady prove mutants bench bench-peers profile chaos drill lint types mypy mypy-src coverage format blocking docs pictures dist packages clean
+.PHONY: help venv demo serve test test-changed check test-long test-oldest test-steady prove mutants bench bench-peers profile chaos drill lint types types-public mypy mypy-src coverage format blocking docs pictures dist packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -40,21 +42,21 @@ demo: $(STAMP)-demo ## a thousand unpaid orders, two workers, one of them killed
 serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
-SUITE = $(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again $(call BESIDE,lint types) -m "not long"
+SUITE = $(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again $(call BESIDE,lint types-public) -m "not long"
 
-test: packages venv ## everything: lint, types, the whole suite on every server
+test: packages venv ## lint, types of src and of what users import, the whole suite on every server but for the tests marked long
 	@$(SUITE)
 
 # make test-changed BASE=HEAD~3
-test-changed: packages venv ## lint, types, and the tests that your branch can reach, by the imports (tests/changed.py); BASE= another commit
+test-changed: packages venv ## lint, types as in make test, and the tests that your branch can reach, by the imports (tests/changed.py); BASE= another commit
 	@set -ef; tests=$$($(BIN)/python tests/changed.py $(if $(BASE),--base $(BASE))); \
-	if [ -n "$$tests" ]; then $(SUITE) $$tests; else $(MAKE) --no-print-directory lint types; fi
+	if [ -n "$$tests" ]; then $(SUITE) $$tests; else $(MAKE) --no-print-directory lint types-public; fi
 
 check: venv ## the inner loop: lint, mypy of src, the library on the embedded server
 	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,2) --again $(call BESIDE,lint mypy-src) -m "$(QUICK)" $(INNER)
 
-test-long: packages venv $(STAMP)-dist ## the tests marked long: the whole model of the watch, long random games with the server, other job queues
-	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again -m long
+test-long: packages venv $(STAMP)-dist ## all types, and the tests marked long: the whole model of the watch, long random games with the server, other job queues
+	@$(BIN)/python -m pytest $(call SIDE_BY_SIDE,5) --again $(call BESIDE,types) -m long
 
 # make test-oldest END=redis
 test-oldest: packages venv ## the oldest version of each dependency: tests of what it is used for (tests/names/test_version_ranges.py); END= one
@@ -101,8 +103,11 @@ lint: venv ## ruff, the formatter, the import contracts, the words of the prose,
 	@$(BIN)/python tests/unsteady.py
 	@$(BIN)/python tools/commits.py
 
-types: mypy ## mypy strict and basedpyright strict
+types: mypy ## mypy strict and basedpyright strict, of everything
 	@$(BIN)/basedpyright
+
+types-public: mypy-src
+	@$(BIN)/basedpyright $(PUBLIC)
 
 mypy: venv
 	@echo "== types"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import interface_of_python
 from doc_pages import ROOT
 from names.test_version_ranges import ENDS
 
@@ -39,6 +40,19 @@ def test_the_long_tests_run_every_night_and_before_a_release() -> None:
     [(name, _)] = [(name, job) for name, job in release["jobs"].items() if job.get("uses", "").endswith("/nightly.yml")]
     assert release["jobs"]["build"]["needs"] == name
     assert {job["needs"] for job in release["jobs"].values() if "needs" in job} == {name, "build"}
+
+
+def test_the_long_tests_run_beside_both_type_checkers_on_everything() -> None:
+    """`make test` asks basedpyright, which has no cache, about what users import alone."""
+    text = (ROOT / "Makefile").read_text()
+    assert re.search(r"^test-long:.*\n.* \$\(call BESIDE,types\) -m long$", text, re.M)
+    assert re.search(r"^types: mypy .*\n\t@\$\(BIN\)/basedpyright\n\n", text, re.M)
+    [places] = re.findall(r"^PUBLIC := (.*)", text, re.M)
+    read = {path for place in places.split() for path in ROOT.glob(place)}
+    assert {
+        ROOT / "tests" / "typing",
+        *(Path(module.__file__ or "") for module in interface_of_python.public_modules()),
+    } <= read
 
 
 def test_actions_are_pinned_by_hash_and_say_their_version() -> None:
