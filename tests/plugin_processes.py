@@ -11,6 +11,7 @@ pytest-xdist starts Python for each, which imports and collects everything again
 
 from __future__ import annotations
 
+import gc
 import os
 import selectors
 import signal
@@ -34,6 +35,9 @@ TOGETHER = ("frameworks/test_celery", "frameworks/test_django", "dashboard/test_
 """Files that begin so stay in one process: each more would start a RabbitMQ, import Django or start a Chromium of its own."""
 NUMBER = "TESTS_PROCESS"
 """The environment variable with the number of the process."""
+COLLECTED_AFTER = (10_000, 10, 10)
+"""The garbage collector looks after so many new objects, not after 700: a test makes few cycles, and to look for them was a twelfth of what it
+costs. What is left is looked through at the end of a process."""
 ENDS_IN_S = 60.0
 """A process that is interrupted takes its fixtures down; after that it is killed."""
 
@@ -140,6 +144,7 @@ class Several:
         try:
             for key in self.selector.get_map().values():
                 key.fileobj.close()  # type: ignore[union-attr]
+            gc.set_threshold(*COLLECTED_AFTER)
             _become(self.session.config, number, self.folder, said)
             _run(self.session, line, self._numbers(first))
             code = 0
@@ -278,7 +283,7 @@ class End(pytest.Item):
     """The last of a process, with which the fixtures of the session are taken down, as a test takes down its own."""
 
     def runtest(self) -> None:
-        pass
+        gc.collect()  # what nobody has closed is told now
 
 
 def _run(session: pytest.Session, line: Connection, files: Iterable[list[int]]) -> None:
