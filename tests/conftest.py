@@ -132,16 +132,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Hypothesis prepares itself before the processes of a run are forked: it looks for the letters of UTF-8, and reads all sources for values to
-    draw. Each process would do that again, for up to six seconds."""
+    draw, when it first draws one of them: one number in twenty. Each process would do that again, for up to six seconds."""
     if session.config.option.numprocesses and any(
         is_hypothesis_test(getattr(one, "obj", None)) for one in session.items
     ):
         _draw_once()
 
 
-@settings(max_examples=1, database=None)
-@given(strategies.text(), strategies.integers())
-def _draw_once(_text: str, _number: int) -> None:
+@settings(max_examples=2, database=None)  # the first example is the simplest
+@given(strategies.text(), strategies.lists(strategies.integers(), min_size=500, max_size=500))
+def _draw_once(_text: str, _numbers: list[int]) -> None:
     pass
 
 
