@@ -65,7 +65,11 @@ class Hangs:
         self.ends = time.monotonic() + self.limit_s
         self.told = False
         self._end_process_after(self.limit_s + self.stuck_s)
-        return (yield)
+        before = signal.signal(signal.SIGALRM, self._end)
+        try:
+            return (yield)
+        finally:
+            signal.signal(signal.SIGALRM, before)
 
     def _end_process_after(self, seconds: float) -> None:
         """A thread counts these, and up to a quarter of ``stuck_after`` more: it is not started anew for each test, which would be much of
@@ -99,7 +103,6 @@ class Hangs:
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Only where an exception is the test's: outside, it would be the run's."""
-        before = signal.signal(signal.SIGALRM, self._end)
         self.watching = True
         again_s = min(AGAIN_S, self.after_s)
         timer = signal.setitimer(signal.ITIMER_REAL, max(self.ends - time.monotonic(), again_s), again_s)
@@ -108,7 +111,6 @@ class Hangs:
         finally:
             self.watching = False
             signal.setitimer(signal.ITIMER_REAL, *timer)
-            signal.signal(signal.SIGALRM, before)
             self._fail()
 
     def _end(self, _number: int, frame: FrameType | None) -> None:
