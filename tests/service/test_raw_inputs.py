@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,6 +14,7 @@ from service.echo_service import LOOPS, Echo, echo_service, echoes, proxy, statu
 from service.raw_inputs import BODY, INPUTS, NEXT, RawInput
 from service.test_upgrade_offers import Connection
 from until import LONGEST_S
+from walked import each
 
 PROXIES = ("haproxy", "nginx")
 EARLY = b"POST /M/early HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
@@ -68,8 +70,8 @@ def ids(one: RawInput) -> str:
     return one.name.replace(" ", "-")
 
 
-@pytest.mark.parametrize("given", INPUTS, ids=ids)
-def test_each_input_is_answered_as_expected(service: tuple[int, Echo], given: RawInput) -> None:
+@each(INPUTS, ids)
+def test_each_input_is_answered_as_expected(given: RawInput, service: tuple[int, Echo]) -> None:
     port, app = service
     app.got.clear()
     client = Client(port, "A")
@@ -86,13 +88,16 @@ def test_each_input_is_answered_as_expected(service: tuple[int, Echo], given: Ra
     assert client.has_own_answers()
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("given", INPUTS, ids=ids)
-async def test_each_input_is_the_same_however_it_is_cut(given: RawInput) -> None:
+@each(INPUTS, ids)
+def test_each_input_is_the_same_however_it_is_cut(given: RawInput) -> None:
     """Into two reads at every byte, and into reads of one byte. A head is read in one piece or refused, and no body changes.
 
     The service asks for a body where its head ends a read.
     """
+    asyncio.run(compare_all_cuts(given))
+
+
+async def compare_all_cuts(given: RawInput) -> None:
     stream = given.sent + NEXT
     whole = Connection()
     await whole.read(stream)
@@ -115,8 +120,8 @@ async def test_each_input_is_the_same_however_it_is_cut(given: RawInput) -> None
         await seen.end()
 
 
-@pytest.mark.parametrize("given", INPUTS, ids=ids)
-def test_behind_a_proxy_each_client_gets_its_own_answers(behind: tuple[str, int], given: RawInput) -> None:
+@each(INPUTS, ids)
+def test_behind_a_proxy_each_client_gets_its_own_answers(given: RawInput, behind: tuple[str, int]) -> None:
     """Another client's requests go over the same connection of the proxy, before, between and after."""
     kind, port = behind
     client, other = Client(port, "A"), Client(port, "B")
