@@ -10,7 +10,6 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -95,7 +94,7 @@ class Wire(asyncio.Transport):
 
 @cache
 def configured() -> uvicorn.Config:
-    """For an application that each connection puts in: to load it anew would be a tenth of what one costs."""
+    """Each connection puts its own application in: to load one anew would be a tenth of what a connection costs."""
     config = uvicorn.Config(lambda: None, interface="asgi3", ws="none", log_config=None, proxy_headers=False)
     config.load()
     return config
@@ -108,11 +107,10 @@ class Connection:
         self.got: Requests = []
         self.gone: list[str] = []
         self.wire = Wire()
-        config = copy(configured())
-        config.loaded_app = self._app
         self._state = ServerState()
         self.limits = PortLimits(FileShares(math.inf), bool, bool) if limits is None else limits
-        self.protocol = HTTPProtocol(config=config, server_state=self._state, app_state={}, limits=self.limits)
+        self.protocol = HTTPProtocol(config=configured(), server_state=self._state, app_state={}, limits=self.limits)
+        self.protocol.app = self._app
         self.protocol.connection_made(self.wire)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
@@ -135,8 +133,9 @@ class Connection:
             left = 3
             for _ in range(40):
                 await asyncio.sleep(0)
-                left = 3 if self.protocol._input._kept else left - 1  # bytes that wait for their turn
-                if not left:
+                is_waiting = bool(self.protocol._input._kept)  # bytes that wait for their turn
+                left = 3 if is_waiting else left - 1
+                if not left or not (is_waiting or self._state.tasks):
                     break
 
     async def end(self) -> None:
