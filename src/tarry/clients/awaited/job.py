@@ -94,7 +94,7 @@ class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
 
     @hide_others
     async def touch(self, *others: Never, ttr: Duration | None = None) -> None:
-        """Renews the reservation: it lasts ``ttr`` from now, or the job's own time to run."""
+        """Renews the reservation: it lasts ``ttr`` from now, by default the job's own time to run."""
         if others:
             refuse_others(AsyncJob.touch, self, {}, others)
         await self._topic.touch(self, ttr=ttr)

@@ -72,7 +72,7 @@ class AsyncSchedules:
         return await self._engine.run(self._verbs.get(topic, id))
 
     async def list(self, topic: AsyncTopic[Any] | str | None = None) -> list[Schedule]:
-        """All schedules of a topic, or of all known topics, by their next occurrence."""
+        """All schedules of a topic, or of all known topics, sorted by their next occurrence."""
         return await self._engine.run(self._verbs.list(topic))
 
     async def pause(self, topic: AsyncTopic[Any] | str, id: str) -> bool:

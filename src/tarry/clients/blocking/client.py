@@ -118,7 +118,7 @@ class Client(BaseClient[Engine]):
         ``guard``  for a server on which scripts are disabled: a lock of this client or of ``tarry.zookeeper``. Each call then sends plain commands while
                  it holds this lock; a call that has lost the lock is refused by the fencing token. Without a guard each call is one atomic script
         ``layout``  with ``"java"`` it is the sorted set ``d_q_p:NAME``, shared with Java, the same in every namespace
-        ``max_lateness``  how late the first item may be. If it is later, ``poll`` calls ``on_late(lateness)``, or without that raises ``FallenBehind``
+        ``max_lateness``  how late the first item may be. If it is later, ``poll`` calls ``on_late(lateness)``, or raises ``FallenBehind`` if there is no ``on_late``
 
         A polled item is out of the queue, and lost if its consumer dies. A topic keeps a job until it is finished. So use a
         topic, unless Java reads the values, or the server runs no scripts.
@@ -197,8 +197,8 @@ class Client(BaseClient[Engine]):
         ``progress``  a function that is called with the number of moved jobs
         ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Use it only if that topic is gone for good
 
-        Raises ``BadInput`` if both topics are the same, if the topic has a limit that a topic with partitions cannot have and the
-        target has partitions, and if a move to another topic is not complete.
+        Raises ``BadInput`` if both topics are the same, if the target has partitions and the topic a limit that partitions do not
+        allow, and if a move to another topic is not complete.
         """
         from tarry.clients.blocking.flow_runner import run_flow
         from tarry.clients.config import server_verbs

@@ -88,7 +88,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
 
     @hide_others
     def touch(self, *others: Never, ttr: Duration | None = None) -> None:
-        """Renews the reservation: it lasts ``ttr`` from now, or the job's own time to run."""
+        """Renews the reservation: it lasts ``ttr`` from now, by default the job's own time to run."""
         if others:
             refuse_others(Job.touch, self, {}, others)
         self._topic.touch(self, ttr=ttr)

@@ -102,7 +102,7 @@ class Grant:
         self.name: str = hold.name
         """The lock's name."""
         self.token: int = hold.token
-        """The fencing token. It is a higher number each time the lock is acquired."""
+        """The fencing token: a number that is higher each time the lock is acquired."""
         hold.grants.add(self)
 
     def __repr__(self) -> str:
@@ -145,8 +145,8 @@ class Grant:
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Calls ``callback()`` when the lock is lost, in a thread of the client (awaited: in the event loop); at once if it is lost
-        already."""
+        """Calls ``callback()`` when the lock is lost, or at once if it is lost already. The call is in a thread of the client;
+        awaited, it is in the event loop."""
         self._locks.table.listen(self._hold, callback)
 
     def check(self) -> None:

@@ -73,7 +73,7 @@ class Schedules:
         return self._engine.run(self._verbs.get(topic, id))
 
     def list(self, topic: Topic[Any] | str | None = None) -> list[Schedule]:
-        """All schedules of a topic, or of all known topics, by their next occurrence."""
+        """All schedules of a topic, or of all known topics, sorted by their next occurrence."""
         return self._engine.run(self._verbs.list(topic))
 
     def pause(self, topic: Topic[Any] | str, id: str) -> bool:

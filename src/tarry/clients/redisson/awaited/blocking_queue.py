@@ -66,7 +66,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     async def poll(self, *others: Never, wait: Duration | None = 0, **words: Never) -> T | None:
         """Removes and returns the first element; ``None`` when none comes within ``wait``.
 
-        ``wait=None`` waits forever. Due elements of the delayed queue are moved before that.
+        First moves the due elements of the delayed queue. ``wait=None`` waits forever.
         """
         if others or words:
             refuse_others(AsyncBlockingQueue.poll, self, OF_POLL, others, words)

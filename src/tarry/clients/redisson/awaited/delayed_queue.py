@@ -119,7 +119,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.peek())
 
     async def size(self) -> int:
-        """The number of elements that are not moved yet."""
+        """The number of elements that are not moved to the blocking queue yet."""
         return await self.engine.run(self.verbs.size())
 
     async def read_all(self) -> list[T]:
@@ -136,7 +136,7 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         await self.engine.run(self.verbs.set_format(format))
 
     async def clear(self) -> bool:
-        """Removes all elements that are not moved yet. Returns whether there were any."""
+        """Removes all elements that are not moved to the blocking queue yet. Returns whether there were any."""
         return await self.engine.run(self.verbs.clear())
 
     async def poison(self) -> list[PoisonElement]:

@@ -39,14 +39,14 @@ class DictVerbs(Protocol[K, V]):
 class AsyncMapDict(MappingOperators[K, V]):
     """A map cache with the methods of a dictionary, awaited. Made by ``cache.as_dict()``; it has no state of its own.
 
-    ``await entries.pop(key)``, ``setdefault``, ``update``, ``async for key in entries``. A value is never ``None``. Entries
-    that are put here live forever; to give them times, use the methods of the map.
+    Its methods are ``await entries.pop(key)``, ``setdefault``, ``update`` and ``async for key in entries``. A value is never ``None``.
+    Entries that are put here live forever; to give them a time to live, use the methods of the map.
     """
 
     # blocking: A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state of its own.
     #
     # ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
-    # never ``None``. Entries that are put here live forever; to give them times, use the methods of the map.
+    # never ``None``. Entries that are put here live forever; to give them a time to live, use the methods of the map.
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Awaitable[Page]]) -> None:
         self._cache = cache
@@ -69,7 +69,7 @@ class AsyncMapDict(MappingOperators[K, V]):
     @overload
     async def pop(self, key: K, default: V | T) -> V | T: ...
     async def pop(self, key: K, default: Any = UNSET) -> Any:
-        """Removes an entry and returns its value. If there is none, returns ``default``, or raises ``KeyError``.
+        """Removes an entry and returns its value. If there is none, returns ``default`` if it was given, else raises ``KeyError``.
 
         If two callers pop the same key at once, only one gets the value.
         """
@@ -92,8 +92,8 @@ class AsyncMapDict(MappingOperators[K, V]):
         await self._cache.clear()
 
     async def setdefault(self, key: K, default: V | None = None) -> V:
-        """Returns the value of a key. If there is none, puts and returns ``default``. To give it times, use
-        ``put_if_absent``.
+        """Returns the value of a key. If there is none, puts and returns ``default``. To give the new entry a time to
+        live, use ``put_if_absent``.
 
         Two callers at once both get the value of the first. Raises ``BadInput`` without a default, because a value is never
         ``None``.
@@ -103,7 +103,7 @@ class AsyncMapDict(MappingOperators[K, V]):
         return value if found is None else found
 
     async def update(self, entries: SupportsKeysAndGetItem[K, V] | Iterable[tuple[K, V]] = (), /, **more: V) -> None:
-        """Puts many entries, from a mapping or pairs. To give them times, use ``put_all`` of the map.
+        """Puts many entries, from a mapping or pairs. To give them a time to live, use ``put_all`` of the map.
 
         Raises ``BadInput`` before anything is written.
         """

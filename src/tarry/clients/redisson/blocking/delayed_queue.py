@@ -120,7 +120,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.peek())
 
     def size(self) -> int:
-        """The number of elements that are not moved yet."""
+        """The number of elements that are not moved to the blocking queue yet."""
         return self.engine.run(self.verbs.size())
 
     def read_all(self) -> list[T]:
@@ -137,7 +137,7 @@ class DelayedQueue(CollectionOperators[T]):
         self.engine.run(self.verbs.set_format(format))
 
     def clear(self) -> bool:
-        """Removes all elements that are not moved yet. Returns whether there were any."""
+        """Removes all elements that are not moved to the blocking queue yet. Returns whether there were any."""
         return self.engine.run(self.verbs.clear())
 
     def poison(self) -> list[PoisonElement]:

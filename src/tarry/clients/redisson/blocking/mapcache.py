@@ -270,8 +270,8 @@ class MapCache(Generic[K, V], metaclass=HidesOtherWords):
     ) -> V | None:
         """Returns the value of a key. If there is none, calls ``loader``, and puts and returns its value.
 
-        Only one process at a time runs its loader, and the others wait for the value; a Java process in ``getWithLease`` counts,
-        too. If the loader fails, returns ``None`` or takes longer than ``lease``, the next process runs its own. If another client
+        Only one process at a time runs its loader, and the others wait for the value. This includes Java processes that call
+        ``getWithLease``. If the loader fails, returns ``None`` or takes longer than ``lease``, the next process runs its own. If another client
         has put a value for the key meanwhile, the loaded value is not put.
         """
         return load(self._engine, self._run, self.verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
