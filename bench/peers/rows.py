@@ -166,7 +166,7 @@ def burst(turn: Turn, sizes: Sizes) -> dict[str, Found]:
     begun_ms = (begun - due) * 1000
     notes: list[str] = []
     if count < sizes.burst:
-        notes.append(f"a burst of {count:,}, as many as are sure to be added in {sizes.fill_s:.0f} s")
+        notes.append(f"a burst of only {count:,}, because more might take longer than {sizes.fill_s:.0f} s to add")
     if len(runs) < count:
         notes.append(f"{len(runs):,} of {count:,} ran within {sizes.drain_s:.0f} s")
     if begun_ms < -1:
