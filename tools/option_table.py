@@ -214,7 +214,7 @@ OPTIONS = (
             flag=8,
             format="text",
             lua="key",
-            shown="The word given to ``add``, such as a customer's name, by which the topic's limits for keys count; ``None`` without one.",
+            shown="The word given to ``add``, such as a customer's name, by which the topic's limits for keys count jobs; ``None`` without one.",
             shown_of_schedule="The key of its jobs.",
         ),
     ),

@@ -34,7 +34,7 @@ class TarryError(Exception):
     """The base of all errors of tarry: catch it to catch every one."""
 
     code: ClassVar[str] = "error"
-    """A stable name of the error, which services and the command line answer, too."""
+    """A stable name of the error. Answers of the service and of the command line have it, too."""
 
 
 class BadInput(TarryError, ValueError):
@@ -54,7 +54,7 @@ class JobExists(TarryError):
         self.id = id
         #: the state of the job that has the id
         self.state = state
-        #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
+        #: how many other jobs of the same ``add_many`` were added: those before this one, and those that went to other partitions at the same time
         self.done = done
 
 
@@ -127,7 +127,7 @@ class StepNotKept(TarryError):
 
 
 class BodyError(TarryError):
-    """The body does not decode as the topic's type. Release the job for a consumer that can decode it, bury it, or read ``job.raw``."""
+    """The body cannot be decoded as the topic's type. Release the job for a consumer that can decode it, bury the job, or read ``job.raw``."""
 
     code = "body_error"
 

@@ -73,7 +73,7 @@ class WorkerTopic(Struct, frozen=True):
 
 
 class HeldJob(Struct, frozen=True):
-    """A job that a worker is working on."""
+    """A job that a worker is running."""
 
     topic: str
     """The name of its topic."""
@@ -84,7 +84,7 @@ class HeldJob(Struct, frozen=True):
     taken: datetime
     """When it was handed out, by the server's clock."""
     overrun: bool = False
-    """Whether it has taken longer than its timeout."""
+    """Whether the job has run for longer than its timeout."""
 
 
 class WorkerInfo(Struct, frozen=True):

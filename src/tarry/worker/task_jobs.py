@@ -22,7 +22,7 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
     reads the job as it is now."""
 
     topic: str
-    """The name of its topic."""
+    """The name of the job's topic."""
 
     @property
     def _topic(self) -> Topic[Any]:
@@ -30,19 +30,19 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
         return found
 
     def cancel(self, *, running: bool = False) -> State | None:
-        """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+        """Deletes the job, so that the task does not run. Returns the state that the job was in, or ``None`` if the job is gone already.
 
-        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's time to run.
+        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of its time to run.
         """
         return self._topic.delete(self.id, running=running)
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in; a reserved or dead job stays as it
-        is."""
+        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in. A reserved or dead job is not
+        changed."""
         return self._topic.reschedule(self.id, delay=delay, at=at)
 
     def get(self) -> JobInfo[Any] | None:
-        """The job as it is now, or ``None`` if it is gone."""
+        """Returns the job as it is now, or ``None`` if it is gone."""
         return self._topic.get(self.id)
 
     def result(self, *, wait: Duration | None = 0) -> R:
@@ -58,7 +58,7 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     """A job that ``task.add_async`` added: a ``TaskJob`` whose methods are awaited."""
 
     topic: str
-    """The name of its topic."""
+    """The name of the job's topic."""
 
     @property
     def _topic(self) -> AsyncTopic[Any]:
@@ -66,25 +66,26 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
         return found
 
     async def cancel(self, *, running: bool = False) -> State | None:
-        """Deletes the job, so that the task does not run. Returns the state it was in, or ``None`` if it is gone already.
+        """Deletes the job, so that the task does not run. Returns the state that the job was in, or ``None`` if the job is gone already.
 
-        A run that has begun is not repeated. With ``running`` its worker stops it, within half of the worker's time to run.
+        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of its time to run.
         """
         return await self._topic.delete(self.id, running=running)
 
     async def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
-        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in; a reserved or dead job stays as it
-        is."""
+        """Sets another due time: a delay from now, or a moment. Returns the state that the job was in. A reserved or dead job is not
+        changed."""
         return await self._topic.reschedule(self.id, delay=delay, at=at)
 
     async def get(self) -> JobInfo[Any] | None:
-        """The job as it is now, or ``None`` if it is gone."""
+        """Returns the job as it is now, or ``None`` if it is gone."""
         return await self._topic.get(self.id)
 
     async def result(self, *, wait: Duration | None = 0) -> R:
-        """The result of the function, as its annotation says. ``wait``: how long to wait for it; ``None``: without a limit.
+        """Returns what the function returned, as the type of its annotation. ``wait`` is how long to wait for the result; ``None``: without a
+        limit.
 
-        Raises ``NoResult``, as ``task.result_async(id)`` does.
+        Raises ``NoResult`` if there is no result within that time, as ``task.result_async(id)`` does.
         """
         found: R = await self._topic.result(self.id, wait=wait, type=vars(self)["result_type"])
         return found

@@ -86,20 +86,20 @@ class Pause(Exception):
 
 
 class Bury(Exception):
-    """Raised by a handler: the job is set aside as dead, with the reason, because a retry would make no sense."""
+    """A handler raises it if a retry makes no sense: the job is set aside as dead, with the reason."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
-        """Why; it is kept with the dead job."""
+        """Why the job is dead; it is kept with the job."""
 
 
 class Failed(Exception):
-    """Raised by a handler with ``batch=``: these jobs have failed, each with its own error, and the others of the batch are
-    finished.
+    """A handler with ``batch=`` raises it if some of its jobs have failed. It maps each of these jobs to an error; the other jobs of the batch
+    are finished.
 
-    An error is an exception that a handler of one job could raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``. A
-    text stands for a ``tarry.Retry`` with this text.
+    An error is any exception that a handler of one job could raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``. A
+    text means a ``tarry.Retry`` with this text.
     """
 
     def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:
@@ -116,7 +116,7 @@ class Failed(Exception):
 
 
 class JobDied(Exception):
-    """Seen by middleware when a job became dead. ``error`` is the exception that the handler raised."""
+    """Middleware sees it when a job has become dead. ``error`` is the exception that the handler raised."""
 
     def __init__(self, reason: str, error: BaseException) -> None:
         super().__init__(reason)
@@ -126,7 +126,8 @@ class JobDied(Exception):
 
 @dataclass(frozen=True, slots=True, init=False)
 class BackOff:
-    """How long a failed job waits: ``first × factorⁿ``, at most ``longest``, give or take ``jitter``."""
+    """How long a failed job waits: ``first`` after its first failure, after each further one ``factor`` times as long, at most ``longest``;
+    ``jitter`` makes each wait a little longer or shorter."""
 
     first: Duration = 1
     """The wait after the first failure."""
@@ -135,7 +136,7 @@ class BackOff:
     longest: Duration = "1h"
     """The longest wait, before ``jitter`` is added or taken away."""
     jitter: float = 0.2
-    """The largest share of a wait that is added or taken away at random, from 0 to 1."""
+    """The largest share of a wait, from 0 to 1, that is added or taken away at random."""
 
     @hide_others
     def __init__(

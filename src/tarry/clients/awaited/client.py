@@ -49,14 +49,14 @@ class AsyncClient(AsyncBaseClient[Engine]):
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user
     # ``namespace``  keeps applications apart on one server; else ``TARRY_NAMESPACE``, else ``default``. Objects that are shared with
-    #                Java are the same in every namespace: ``delayed_queue``, ``blocking_queue``, ``map_cache``, ``lock(shared=True)``,
-    #                ``layout="java"``
-    # ``max_body``   bytes that a body may have
-    # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised. A call with ``wait`` takes
-    #                at most its wait and this time, whatever the server does
-    # ``name_mapper``  a prefix, or a function from names to names, if Java changes names with a ``NameMapper``
-    # ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``, which determines
-    #                their codec and format; else ``TARRY_REDISSON``
+    #                Java are the same in every namespace: delayed queues, blocking queues, map caches, ``lock(shared=True)``, and guarded
+    #                queues with ``layout="java"``
+    # ``max_body``   how many bytes a body may have
+    # ``patience``   how long a request whose answer was lost is repeated, before ``Unavailable`` is raised. A call with ``wait`` takes
+    #                at most the sum of both times, whatever the server does
+    # ``name_mapper``  a prefix, or a function that maps names, if the Java applications change names with a ``NameMapper``
+    # ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``; it determines
+    #                codecs and formats; else ``TARRY_REDISSON``
 
     @hide_others
     def __init__(

@@ -60,7 +60,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         self.engine = engine
         self.verbs = verbs
         self.keeps_finished: bool = False
-        """Whether the topic kept finished jobs when jobs were last popped here."""
+        """Whether the topic kept finished jobs when this object last popped jobs."""
         self.name: str = verbs.context.name
         """The topic's name."""
 
@@ -100,20 +100,20 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         ``delay``  how long until it is due, such as ``"10m"``; a number is seconds
         ``at``  the moment when it is due, instead of ``delay``: a datetime with a time zone
         ``id``  its id, unique in the topic; without one tarry makes one
-        ``if_exists``  what happens if a living or dead job has this id. ``"error"``: the call raises ``JobExists``. ``"keep"``: that job stays as it
-                 is, even if it is dead. ``"once"``: the same, also if a job with this id is finished and the topic keeps it; a topic without
-                 ``keep_finished`` raises ``NotKept``. ``"replace"``: the new job takes its place. ``"update"``: the body changes, and the options
-                 that are given; the due time stays
-        ``latest``  with ``if_exists="replace"``: the job is due at the latest this long after the first of the adds that no handler has
-                 seen
-        ``ttr``  its time to run. This and the next two win over those of the consumer and of the topic
+        ``if_exists``  what happens if the topic has a job with this id already. ``"error"``: the call raises ``JobExists``. ``"keep"``: the old job
+                 stays as it is, even if it is dead. ``"once"``: like ``"keep"``, but finished jobs that the topic keeps count, too; a topic without
+                 ``keep_finished`` raises ``NotKept``. ``"replace"``: the new job takes the place of the old one. ``"update"``: the old job gets the
+                 new body and the options that are given, and keeps its due time
+        ``latest``  for ``if_exists="replace"``, which postpones the job each time: the job is due at the latest this long after the first
+                 add since it was last handed out
+        ``ttr``  its time to run. ``ttr``, ``max_attempts`` and ``max_lateness`` win over those of the consumer and of the topic
         ``max_attempts``  how often it may be handed out; ``None``: without a limit
         ``max_lateness``  how late it may be handed out; if it is later, it dies as ``too late``
         ``headers``  a map of strings that is stored beside the body
-        ``priority``  0 to 3: of the jobs that are due, those with the highest are handed out first
-        ``key``  the customer, or whatever else the topic's limits for keys count; at most 200 bytes
-        ``durability``  the call returns only when this many replicas have the job, or one (``"replicated"``), or the server's disk
-                 (``"fsynced"``)
+        ``priority``  0 to 3: of the jobs that are due, those with the highest priority are handed out first
+        ``key``  a word, such as the customer's name, by which the topic's limits for keys count jobs; at most 200 bytes
+        ``durability``  what must have the job before the call returns: this many replicas, one replica (``"replicated"``), or the server's
+                 disk (``"fsynced"``)
 
         Raises ``BadInput`` before anything is written, ``TopicFull`` if no more jobs may wait, ``Unavailable`` if the server
         does not answer, and ``Unconfirmed`` if the job was added, but ``durability`` was not reached within two seconds.
@@ -191,7 +191,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Returns the job that is due first, reserved for its time to run; ``None`` if no job is due within ``wait``.
 
         ``wait=None`` waits forever. ``ttr`` is the time to run of jobs without one of their own. If the answer is lost on the
-        way, the job comes back after that time; if that was its last attempt, the attempt does not count.
+        way, the job comes back after its time to run. Such a lost attempt does not count if it was the last one.
         """
         if others or words:
             refuse_others(Topic.pop, self, OF_POP, others, words)
@@ -203,7 +203,10 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def pop_many(
         self, limit: int, *others: Never, wait: Duration | None = 0, ttr: Duration | None = None, **words: Never
     ) -> list[Job[T]]:
-        """Returns up to ``limit`` jobs (at most 1000, 250 of a topic with keys, and 4 MB of bodies), as soon as there is one."""
+        """Returns up to ``limit`` jobs, as soon as there is one.
+
+        ``limit`` is at most 1000, or 250 for a topic with keys. The bodies of the jobs have at most 4 MB together.
+        """
         if others or words or limit is MISSING:
             refuse_others(Topic.pop_many, self, OF_POP_MANY, others, words)
         return pop_first(self.engine, [self], limit, wait, ttr)
@@ -223,13 +226,13 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Finishes many jobs. If some receipts are not valid any more, the other jobs are finished, and then ``StaleReceipt``
         is raised.
 
-        ``reasons`` of the error says why for each refused job.
+        The error's ``reasons`` say for each refused job why it was refused.
         """
         self._settle(job_verbs.settle.FINISH, jobs)
 
     @hide_others
     def touch(self, job: HasReceipt, *others: Never, ttr: Duration | None = None) -> None:
-        """Renews the reservation: it lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
+        """Renews the reservation: it lasts ``ttr`` from now, by default the job's time to run. Raises ``StaleReceipt`` if it is over."""
         if others:
             refuse_others(Topic.touch, self, {}, others)
         self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
@@ -245,12 +248,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def release(
         self, job: HasReceipt, *others: Never, delay: Duration | None = None, counted: bool = True, reason: str = ""
     ) -> None:
-        """Puts the job back. It is due again after ``delay``, or without one after a back-off that doubles with each attempt,
+        """Puts the job back. It is due again after ``delay``; by default after a back-off that doubles with each attempt,
         from 1 s to 1 h.
 
-        If this was its last attempt, the job is dead. ``counted=False`` does not count the attempt, and without ``delay`` the
-        job is due at once. ``reason`` is what ``get`` shows as its failure: the first line as the reason, the rest as the
-        error.
+        If this was its last attempt, the job is dead. With ``counted=False`` the attempt does not count, and the job is due
+        at once unless you give a ``delay``. ``get`` shows the first line of ``reason`` as the job's reason, the rest as its error.
         """
         if others:
             refuse_others(Topic.release, self, {}, others)
@@ -265,7 +267,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         counted: bool = True,
         reason: str = "",
     ) -> None:
-        """Gives many jobs back to be tried again, as ``release`` does."""
+        """Puts many jobs back, as ``release`` does."""
         if others:
             refuse_others(Topic.release_many, self, {}, others)
         self._settle(job_verbs.settle.RELEASE, jobs, delay=delay, counted=counted, reason=reason)
@@ -287,14 +289,14 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def release_holder(self, holder: str, *, counted: bool = True, limit: int | None = None) -> int:
         """Releases all jobs of a process that is certainly dead. ``holder`` is its name, as ``get`` shows it for a job.
 
-        Their attempts count, because a job may have killed the process; a job whose last attempt this was is dead.
-        ``counted=False`` does not count them. ``limit`` is the most jobs that are released. Returns how many were.
+        The attempt counts, because a job may have killed the process: a job that has no attempt left is dead. With ``counted=False`` it does
+        not count. ``limit`` is the most jobs that are released. Returns how many jobs were released.
         """
         return self.engine.run(self.verbs.release_holder(holder, counted, limit))
 
     @hide_others
     def touch_holder(self, holder: str, *others: Never, ttr: Duration) -> int:
-        """Renews the reservations of all jobs of a living process that cannot do so itself. Returns how many were renewed."""
+        """Renews the reservations of all jobs of a living process that cannot renew them itself. Returns how many were renewed."""
         if others:
             refuse_others(Topic.touch_holder, self, {}, others)
         return self.engine.run(self.verbs.touch_holder(holder, ttr))
@@ -304,7 +306,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def kick(self, id: str) -> State | None:
         """Makes a dead job ready again; its attempts count from zero.
 
-        Returns the state that the job was in, or ``None`` if there is no such job. Unless the state is ``"dead"``, nothing was changed.
+        Returns the state that the job was in, or ``None`` if there is no such job. Only a ``"dead"`` job is changed.
         """
         return (self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, [id])))[0]
 
@@ -316,8 +318,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles it.
 
         Returns the state that the job was in, or ``None`` if there is no such job. With ``running``, a worker that runs the job
-        stops the run, within half of the worker's time to run. With ``state``, only a job in this state is deleted: ``state="dead"``
-        spares a job that was kicked meanwhile.
+        stops the run, within half of the worker's time to run. With ``state``, the job is deleted only if it is in this
+        state: ``state="dead"`` spares a job that was kicked meanwhile.
         """
         return (self.delete_many([id], running=running, state=state))[0]
 
@@ -351,7 +353,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def get(self, id: str, *, wait: Duration | None = 0) -> JobInfo[T] | None:
         """Returns the job as it is now, or ``None`` if there is no such job. A finished job is returned as long as it is kept.
 
-        With ``wait`` it returns as soon as the job is finished or dead, or at the end of that time.
+        With ``wait`` the call returns when the job is finished or dead, at the latest after this time.
         """
         if wait != 0:
             return self.engine.wait_until_ended(self.verbs, id, wait_seconds(wait))
@@ -390,12 +392,13 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Returns one page of jobs in the order of their due times. Reserved jobs are ordered by the end of their time to run, dead
         jobs by their death.
 
-        ``state`` may also be ``"retrying"``, which are the delayed jobs that have failed before, or ``"finished"``. Finished
-        jobs are listed only by this name, in the order in which they will be forgotten. Give the page's ``cursor`` to get the
+        ``state`` is a state of jobs, or ``"retrying"``: the delayed jobs that have failed before. Finished jobs are listed only with
+        ``state="finished"``, in the order in which they will be forgotten. Give the page's ``cursor`` to get the
         next page. ``due_before`` leaves out jobs that are due at that moment or later. An unknown topic has no jobs.
 
-        To search, give a ``task``, a text in the reason, ``error`` or note, a ``text`` in the body as it is stored, or the
-        ``group`` of dead jobs. A page then has the matches among the next thousand jobs, so it may be empty although more pages follow.
+        These search among the jobs: ``task`` by the task's name, ``error`` by a text in the reason, error or note, ``text`` by a text in the stored
+        body, ``group`` by a group of dead jobs. A page of a search has the matches among the next thousand jobs, so it may be empty although
+        more pages follow.
         """
         search = None
         if (task, error, text, group) != (None, None, None, None):
@@ -414,12 +417,12 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         limit: int = 1000,
         cursor: str | None = None,
     ) -> DeadGroups:
-        """Groups the dead jobs by their cause: the task, the error without numbers, ids, quoted text and addresses, and the
-        place in the code.
+        """Groups the dead jobs by their cause: jobs of a group have the same task, the same place in the code, and the same error, apart from
+        numbers, ids, quoted text and addresses.
 
-        One call reads up to ``limit`` dead jobs, those that died first before the others, and searches them as ``list`` does.
-        The result says how many jobs are ``dead``, and how many were ``scanned``. To read on, give its ``cursor``, and add up the results.
-        ``list("dead", group=…)`` returns the jobs of a group.
+        One call reads up to ``limit`` dead jobs, in the order in which they died. ``task``, ``error``, ``text`` and ``group`` select jobs as for
+        ``list``. The result says how many jobs are ``dead``, and how many of these were ``scanned``. To read on, call again with its ``cursor``, and
+        add up the results. ``list("dead", group=…)`` returns the jobs of a group.
         """
         from tarry.verbs.jobs.dead_groups import JobSearch
 
@@ -427,14 +430,13 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
 
     def ends(self, *, since: str | datetime | None = None, wait: Duration | None = None) -> Ends[T]:
-        """Iterates over the ends of jobs: when each was finished, died or was too late, in this order. The topic needs
-        ``keep_finished``.
+        """Iterates over the ends of jobs in their order: each job that was finished, died, or was too late, with the moment.
 
-        ``since`` says where to begin: after the ``id`` of an end, at the ``position`` of an earlier iteration, or at a
-        moment. The default is now. ``wait`` ends the iteration when nothing has ended for that time; with ``None`` it never ends.
-        Each end comes once, and any process can go on after its id. If ends after ``since`` are no longer kept, an
-        ``UnknownEnds`` comes first. So the topic must keep its jobs for as long as a reader may be away. Raises ``NotKept``
-        if it keeps none.
+        ``since`` says where to begin: after the end with this ``id``, at the ``position`` of an earlier iteration, or at a
+        moment. The default is now. With ``wait`` the iteration stops when no job has ended for that time; with ``None`` it never stops.
+        Each end comes once. To go on later, in any process, give the ``id`` of the last end. If ends after ``since`` are no longer kept, an
+        ``UnknownEnds`` comes first, so ``keep_finished`` must be longer than a reader may be away. Raises ``NotKept`` if the topic has no
+        ``keep_finished``.
         """
         from tarry.clients.blocking.ends import Ends  # no start imports it
 
@@ -447,7 +449,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     def stats(self, *, key: str | None = None) -> Stats | KeyStats:
         """Returns the numbers of the topic: jobs by state, due times, totals and lateness. An unknown topic has zeros.
 
-        With ``key`` it returns those of this key: its delayed, ready and reserved jobs, why they wait, and when the next one
+        With ``key`` it returns the numbers of this key: its delayed, ready and reserved jobs, why they wait, and when the next job
         can be handed out.
         """
         if key is not None:
@@ -455,9 +457,9 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run_view(self.verbs.stats())
 
     def busiest_keys(self, limit: int = 10) -> tuple[KeyStats, ...]:
-        """Returns the keys with the most jobs, those with the most first; at most ``limit``, up to 100.
+        """Returns the keys with the most jobs, in descending order. ``limit`` is at most 100.
 
-        Only 1,000 keys are looked at. If there are more, keys with fewer than a thousandth of the jobs may be missing.
+        The call looks at 1,000 keys only. If there are more, keys with fewer than a thousandth of the jobs may be missing.
         """
         return self.engine.run_view(self.verbs.busiest_keys(limit))
 
@@ -466,8 +468,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     ) -> Histogram:
         """Counts jobs by their due times: ``buckets`` of equal width over ``span``.
 
-        The first bucket begins at ``start``, which is a moment or a time from now. ``past`` makes it begin so long before now
-        instead. An unknown topic has zeros.
+        The first bucket begins at ``start``: a moment, or a time from now. With ``past="1h"`` it begins an hour before now instead. An unknown
+        topic has zeros.
         """
         return self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
 
@@ -475,14 +477,14 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Returns how many jobs were added, finished and dead, and how many attempts failed, in each minute of ``span`` until
         now, the oldest first.
 
-        ``span`` is a week at most. Numbers that are older than a day come by the hour, and minutes without numbers are left
-        out. The server notes them when jobs are popped, so jobs that were added while nobody popped count for the minute of
+        ``span`` is a week at most. For times more than a day ago, the numbers are per hour. Minutes and hours without numbers are left
+        out. The server stores the numbers when jobs are popped, so jobs that were added while nobody popped count for the minute of
         the next pop.
         """
         return self.engine.run_view(self.verbs.throughput(span))
 
     def check(self) -> CheckReport:
-        """Walks through the whole topic and reports jobs that are not in exactly one place. For tests, and for ``tarry
+        """Walks through the whole topic and reports jobs that are stored in no place, or in several. For tests, and for ``tarry
         doctor``.
 
         ``leaving`` and ``schedules_leaving`` of the report count the jobs and schedules that ``migrate`` is moving to another
@@ -493,14 +495,14 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, duration: Duration | None = None, *, key: str | None = None) -> datetime | None:
-        """Stops handing out jobs for a time, or until ``resume``; with ``key`` only jobs with this key.
+        """Stops handing out jobs for ``duration``, or until ``resume``. With ``key`` it stops only jobs with this key.
 
         Returns the end of the pause; ``None`` if only ``resume`` ends it.
         """
         return self.engine.run(self.verbs.pause(duration, key))
 
     def resume(self, *, key: str | None = None) -> None:
-        """Ends the pause of the topic, or with ``key`` that of this key."""
+        """Ends the pause of the topic; with ``key``, the pause of this key."""
         self.engine.run(self.verbs.resume(key))
 
     @hide_others
@@ -523,35 +525,35 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> TopicSettings:
-        """Sets options of the topic, for all clients and at once, and returns all of them. An option that is not given stays
+        """Sets options of the topic and returns all of them. The change applies to all clients at once. An option that is not given stays
         as it is.
 
-        For jobs without an option of their own:
+        For jobs without such an option of their own:
 
         ``ttr``  the time to run; ``None``: 60 s again
         ``max_attempts``  how often a job may be handed out; ``None``: without a limit
-        ``max_lateness``  how late a job may be handed out; if it is later, it dies as ``too late``. ``None``: however late
+        ``max_lateness``  how late a job may be handed out; if it is later, it dies as ``too late``; ``None``: without a limit
         ``keep_dead``  how long dead jobs are kept; ``None``: forever
         ``keep_finished``  how long finished jobs are kept, with their results; ``None``: not at all
 
         For all jobs together; ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts:
 
         ``rate``  the most jobs that are handed out in a span of time: ``"100/1m"``, ``(100, "1m")``, or a number a second
-        ``burst``  the most jobs that the rate allows at once after a quiet time; ``None``: as many as in a tenth of a second
+        ``burst``  the most jobs that the rate allows at once after a quiet time; ``None``: as many as the rate allows in a tenth of a second
         ``concurrency``  the most jobs that are reserved at a time
 
-        For producers. An ``add`` beyond one of these limits raises ``TopicFull``. A new limit applies to this client at once, and to
+        For producers. An ``add`` beyond one of these limits raises ``TopicFull``. A new limit of this kind applies to this client at once, and to
         others within a second:
 
         ``max_pending``  the most jobs that may wait, delayed and ready together
-        ``max_pending_bytes``  the most bytes that their bodies may have
+        ``max_pending_bytes``  the most bytes that the bodies of these jobs may have
 
-        For jobs with a ``key``. A topic with partitions cannot have these:
+        For jobs with a ``key``. A topic with partitions cannot have these options:
 
         ``key_concurrency``  the most jobs of one key that are reserved at a time
         ``key_rate``  the most jobs of one key that begin in a span of time, evenly spread
         ``fair``  whether the keys take turns, with one job each
-        ``retry_holds_key``  whether a job that waits for its retry holds its key: no other job of the key begins, so they keep their order
+        ``retry_holds_key``  whether the other jobs of a key wait while one of them waits for its retry, so that they keep their order
         """
         if words:
             refuse_others(Topic.configure, self, OF_CONFIGURE, words=words)
@@ -574,10 +576,11 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run(self.verbs.configure(given))
 
     def purge(self, state: StateFilter | None = None, *, key: str | None = None) -> int:
-        """Deletes all jobs, or all jobs in a state. Returns how many. Receipts continue to rise.
+        """Deletes all jobs, or all jobs in a state. Returns how many jobs were deleted. Later receipts are still higher than those of the deleted
+        jobs.
 
-        ``key``  only the jobs of this key that are delayed, ready or reserved. Its dead and finished jobs stay, because they are not found by
-                 their key, and so does its pause.
+        ``key``  deletes only the delayed, ready and reserved jobs of this key. Dead and finished jobs stay, because they are not found by
+                 their key. A pause of the key stays, too
         """
         return self.engine.run(self.verbs.purge(state, key))
 

@@ -48,10 +48,11 @@ class HTTPClient(BaseClient[HTTPEngine]):
 
     ``url``        the address of the service; else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070
     ``token``      a token of the service, if it requires one; else ``TARRY_TOKEN``
-    ``namespace``  by default the token's, or the first of the service
+    ``namespace``  by default that of the token; without a token, the first one of the service
     ``redisson``   as for ``Client``; by default the version that the service was started with
 
-    Raises the errors of ``Client``, and ``NotAllowed``. Methods that do not exist over HTTP raise ``ServerUnfit``.
+    Its methods raise the errors that those of ``Client`` raise, and ``NotAllowed``. Methods that do not exist over HTTP raise
+    ``ServerUnfit``.
     """
 
     @hide_others

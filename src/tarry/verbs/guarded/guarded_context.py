@@ -31,11 +31,11 @@ class GuardedItem(Generic[T]):
     """An item that was polled from a guarded queue."""
 
     value: T
-    """The value that was pushed. Bytes if it cannot be decoded."""
+    """The value that was pushed; as bytes if it cannot be decoded."""
     due: datetime
     """When it was due, by the server's clock."""
     lateness: timedelta
-    """How long after its due time it was taken."""
+    """How long after its due time the item was polled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GuardedStats:
     overdue: int
     """How many items are due."""
     next_due: datetime | None
-    """When the first item is due, or was; ``None`` if the queue is empty."""
+    """The due time of the first item, which may be past; ``None`` if the queue is empty."""
     lateness: timedelta
     """How late the first item is; zero if none is due."""
 

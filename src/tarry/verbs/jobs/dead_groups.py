@@ -54,15 +54,15 @@ class DeadGroup:
     """Dead jobs with the same task, error and place in the code."""
 
     id: str
-    """A short name, the same in every process and at any time."""
+    """A short name of the group, which is the same in every process and at any time."""
     task: str
-    """The task's name; empty for the handler of a topic."""
+    """The name of the jobs' task; empty for jobs of a topic's handler."""
     error: str
-    """The kind of error and its message, without what differs from job to job."""
+    """The kind of error and its message; what differs from job to job, such as a number, is left out."""
     place: str
-    """The innermost place in the code: file and function; empty if it is not known."""
+    """The place in the code that raised the error: file and function; empty if it is not known."""
     count: int
-    """How many jobs it has."""
+    """How many jobs the group has."""
     first: datetime
     """When the first job of the group died."""
     last: datetime
@@ -83,7 +83,7 @@ class DeadGroup:
 
 @dataclass(frozen=True, slots=True)
 class DeadGroups:
-    """Groups of the dead jobs of one page, the largest first. Add up the pages: ``found += topic.dead_groups(cursor=found.cursor)``."""
+    """Groups of the dead jobs that one call of ``dead_groups`` has read. Add up the calls: ``found += topic.dead_groups(cursor=found.cursor)``."""
 
     groups: tuple[DeadGroup, ...]
     """The groups, the largest first."""
@@ -92,9 +92,9 @@ class DeadGroups:
     dead: int
     """How many dead jobs the topic has."""
     cursor: str | None = None
-    """Give it to ``dead_groups`` for the next page; ``None`` when all dead jobs were read."""
+    """Give it to ``dead_groups`` to read on; ``None`` when all dead jobs were read."""
     ungrouped: int = 0
-    """Dead jobs that are in none of these groups, because there are more than ten thousand groups."""
+    """How many of the jobs read are in none of these groups, because there are more than ten thousand groups."""
 
     def __iter__(self) -> Iterator[DeadGroup]:
         return iter(self.groups)

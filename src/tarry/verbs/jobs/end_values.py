@@ -42,11 +42,11 @@ class End(Generic[T]):
     """How one job ended: finished, dead, or too late."""
 
     id: str
-    """Names this end forever: its moment, the job's id, and the receipt of the run. To read on behind it, give it as ``since=``."""
+    """Names this end: its moment, the job's id, and the receipt of the run. Give it as ``since=`` to read the ends that follow."""
     state: EndState
-    """``finished``, ``dead``, or ``late``: dead because it was later than its ``max_lateness``."""
+    """``finished``, ``dead``, or ``late``, which means: dead, because the job was later than its ``max_lateness``."""
     at: datetime
-    """When it ended, by the server's clock, to the microsecond."""
+    """When the job ended, by the server's clock, to the microsecond."""
     job: JobInfo[T]
     """The job as it is kept, with its result if it was finished, or the reason why it died."""
 

@@ -68,13 +68,13 @@ class FailedAttempt(Struct, frozen=True):
     number: int
     """Which attempt it was, from 1."""
     began: datetime
-    """When it was handed out, by the server's clock."""
+    """When the attempt began: when the job was handed out, by the server's clock."""
     ended: datetime
-    """When its failure was reported, by the server's clock."""
+    """When the failure was reported, by the server's clock."""
     holder: str
     """The consumer that had the job; empty if it gave no name."""
     error: str
-    """The reason and the first line of the error."""
+    """The reason of the failure, and the first line of its error."""
 
 
 class FinishedRecord(NamedTuple):

@@ -58,7 +58,7 @@ def ranges_of(state: StateFilter | None) -> list[Range]:
 
 
 class HasReceipt(Protocol):
-    """A job with a receipt: a popped job, or a ``Reservation`` made from its id and receipt."""
+    """A job with a receipt: a popped job, or a ``Reservation``, which is made from a job's id and receipt."""
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ class HasReceipt(Protocol):
 
     @property
     def receipt(self) -> int:
-        """The receipt that it was handed out with."""
+        """The receipt that the job was handed out with."""
         ...
 
 
@@ -106,7 +106,7 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
         self.topic = topic
         """The name of its topic."""
         self.id = id
-        """Its id, unique in its topic."""
+        """The job's id, unique in its topic."""
         self._codec = codec
         self._value = value
         self._parsed_head: contents.JobContents | None = None
@@ -146,17 +146,17 @@ class StoredJob(Generic[T], metaclass=HidesOtherWords):
 
     @property
     def key(self) -> str | None:
-        """The word given to ``add``, such as a customer's name, by which the topic's limits for keys count; ``None`` without one."""
+        """The word given to ``add``, such as a customer's name, by which the topic's limits for keys count jobs; ``None`` without one."""
         return self.head.key
 
     @property
     def created(self) -> datetime:
-        """When it was added, by the server's clock."""
+        """When the job was added, by the server's clock."""
         return as_datetime(self.head.created)
 
     @property
     def steps(self) -> dict[str, Any]:
-        """The results of its steps by the steps' names, in the order in which they were kept."""
+        """The results of the job's steps, by the names of the steps, in the order in which they ended."""
         return {name: msgspec.json.decode(result) for name, result in self.kept_steps.items()}
 
     @property
@@ -188,13 +188,13 @@ class BaseJob(StoredJob[T]):
         id, value, self.attempt, self.due_us, self.ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
-        """Proves the reservation. It is a higher number each time the job is handed out."""
+        """Proves the reservation. The job gets a higher number each time it is handed out."""
         self.settled = self._entered = self.lost = False
         self.popped_us = now
 
     def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
-        """Keeps the result of a function with the job, and returns it when the job runs again. For an ``AsyncJob`` it is
-        awaited."""
+        """Calls a function once for this job: its result is kept with the job, and returned without a call when the job runs again. The
+        method of an ``AsyncJob`` is awaited."""
         raise NotImplementedError
 
     @property
@@ -214,12 +214,12 @@ class BaseJob(StoredJob[T]):
 
     @property
     def due(self) -> datetime:
-        """When it was due, by the server's clock."""
+        """When the job was due, by the server's clock."""
         return as_datetime(self.due_us)
 
     @property
     def lateness(self) -> timedelta:
-        """How long after its due time it was handed out. Never negative."""
+        """How long after its due time the job was handed out. Never negative."""
         return as_timedelta(self.popped_us - self.due_us)
 
     @property
@@ -296,7 +296,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def result(self) -> Any:
-        """The result of a finished job, ``None`` if none was given. Raises ``NoResult`` if the job is not finished, or the result
+        """The result of a finished job; ``None`` if it has no result. Raises ``NoResult`` if the job is not finished, or its result
         was not kept."""
         return result_of(self)
 
@@ -321,12 +321,12 @@ class JobInfo(StoredJob[T]):
 
     @property
     def retrying(self) -> bool:
-        """Whether it waits for another attempt after a failure: it is delayed, and has failed before."""
+        """Whether the job waits for another attempt after a failure: it is delayed, and has failed before."""
         return self.state == "delayed" and self._run_record.first_failure > 0
 
     @property
     def attempts(self) -> int:
-        """How many of its hand-outs count as attempts."""
+        """How often the job has been handed out, without the hand-outs that did not count as attempts."""
         return self._run_record.attempt
 
     @property
@@ -338,56 +338,56 @@ class JobInfo(StoredJob[T]):
 
     @property
     def max_attempts(self) -> int | None:
-        """Its own limit; ``None`` if the topic's applies, or there is none."""
+        """The job's own limit of attempts; ``None`` if the topic's applies, or if there is no limit."""
         own = self.head.max_attempts
         return own if 0 < own < contents.NO_LIMIT else None
 
     @property
     def effective_max_attempts(self) -> int | None:
-        """The limit that applied when it was last handed out: its own, or else the topic's. A handler's limit is known here only
-        after a failure. ``None`` if there is no limit, or none is known yet."""
+        """The limit of attempts that applied when the job was last handed out: its own, or else the topic's. A handler's limit is known here
+        only after a failure. ``None`` if there is no limit, or none is known yet."""
         limit = self._run_record.limit
         return limit if 0 < limit < contents.NO_LIMIT else None
 
     @property
     def ttr(self) -> timedelta | None:
-        """Its own time to run; ``None`` if the consumer's or the topic's applies."""
+        """The job's own time to run; ``None`` if the consumer's or the topic's applies."""
         return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
 
     @property
     def receipt(self) -> int | None:
-        """The receipt it was last handed out with; ``None`` if it never was."""
+        """The receipt that the job was last handed out with; ``None`` if it never was handed out."""
         return self._run_record.receipt or None
 
     @property
     def holder(self) -> str | None:
-        """The holder that has it, or had it last."""
+        """The consumer that has the job, or had it last."""
         return self._run_record.holder or None
 
     @property
     def reason(self) -> str | None:
-        """Why it is dead, or what its last failure was, in one line."""
+        """Why the job is dead, or how it failed last, in one line."""
         return self._run_record.fault.partition("\n")[0] or None
 
     @property
     def error(self) -> str | None:
-        """The details of the failure, besides its reason."""
+        """The rest of the last failure, such as a traceback; its first line is the ``reason``."""
         return self._run_record.fault.partition("\n")[2] or None
 
     @property
     def failure(self) -> str | None:
-        """The last failure in one line: its reason, or the first line of its error if the reason says only that no attempt is
+        """The last failure in one line: the ``reason``, or the first line of ``error`` if the reason only says that no attempt is
         left."""
         return failure_line(self.reason or "", self.error or "") or None
 
     @property
     def note(self) -> str | None:
-        """A remark beside its failure, such as that no worker knows its task, since when, and where it was last seen."""
+        """A remark beside the failure, such as that no worker knows the job's task, since when, and which worker knew it last."""
         return self._run_record.note or None
 
     @property
     def first_failure(self) -> datetime | None:
-        """When it failed for the first time."""
+        """When the job failed for the first time."""
         return as_datetime(self._run_record.first_failure) if self._run_record.first_failure else None
 
     def __repr__(self) -> str:
@@ -429,12 +429,12 @@ def not_kept(job: JobInfo[Any], why: str) -> NoResult:
 
 @dataclass(frozen=True, slots=True)
 class JobPage(Generic[T]):
-    """One page of ``list``. Pages of a search may be empty before the last one."""
+    """One page of ``list``. A page of a search may be empty although more pages follow."""
 
     jobs: tuple[JobInfo[T], ...]
     """The jobs of the page."""
     cursor: str | None
-    """Give it to ``list`` for the next page; ``None`` on the last page."""
+    """Give it to ``list`` to get the next page; ``None`` on the last page."""
     scanned: int = 0
     """How many jobs were read for the page. A search reads more jobs than it returns."""
 

@@ -190,20 +190,20 @@ class KeyStats:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many jobs are due when. Bucket i spans ``start + i × width``."""
+    """How many jobs are due in each of several equal spans of time, the buckets. Bucket i begins at ``start + i × width``."""
 
     now: datetime
     """The moment of these numbers, by the server's clock."""
     start: datetime
-    """Where the first bucket begins."""
+    """When the first bucket begins."""
     width: timedelta
     """How long each bucket is."""
     before: int
-    """Jobs that are due before the first bucket."""
+    """How many jobs are due before the first bucket."""
     counts: tuple[int, ...]
     """How many jobs are due in each bucket."""
     after: int
-    """Jobs that are due after the last bucket."""
+    """How many jobs are due after the last bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,16 +296,16 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The result of ``check``: without faults if all is well."""
+    """The result of ``check``. It has no ``faults`` if all is well."""
 
     looked_at: int
     """How many records and places were compared."""
     faults: tuple[str, ...]
     """A line for each fault."""
     leaving: int = 0
-    """Jobs on their way to another topic: a ``migrate`` is running, or was interrupted; run it again to continue."""
+    """How many jobs are on their way to another topic, because a ``migrate`` is running, or was interrupted. Run it again to continue."""
     schedules_leaving: int = 0
-    """Schedules on their way to another topic: a ``migrate`` is running, or was interrupted."""
+    """How many schedules are on their way to another topic, because a ``migrate`` is running, or was interrupted."""
 
     @property
     def ok(self) -> bool:
