@@ -181,7 +181,7 @@ def look(topic: Any, site: Site, pending: int) -> Readings:
         do("`check`, the whole topic", 1, topic.check)
     asyncio.run(pages(site, do))
     site.ask("MEMORY", "PURGE")
-    found.more["bytes of memory a job"] = site.sum_of("memory", "used_memory_dataset") / pending
+    found.more["bytes of memory per job"] = site.sum_of("memory", "used_memory_dataset") / pending
     found.more["GB of memory in all, as the system sees it"] = site.sum_of("memory", "used_memory_rss") / 1e9
     return found
 
@@ -213,11 +213,11 @@ def rewrite(site: Site, found: dict[str, float]) -> None:
             time.sleep(0.2)
         say(f"  rewritten in {time.perf_counter() - began:.0f} s")
     about = list(site.info("persistence"))
-    found["s to rewrite the append-only file, the longest of a server"] = max(
+    found["s to rewrite the append-only file, on the slowest server"] = max(
         float(one["aof_last_rewrite_time_sec"]) for one in about
     )
     found["ms for which the fork stops the server"] = site.most_of("stats", "latest_fork_usec") / 1000
-    found["MB copied meanwhile"] = sum(float(one["aof_last_cow_size"]) for one in about) / 1e6
+    found["MB copied during the rewrite"] = sum(float(one["aof_last_cow_size"]) for one in about) / 1e6
     found["GB of the file"] = sum(float(one["aof_current_size"]) for one in about) / 1e9
 
 
@@ -235,7 +235,7 @@ def restart(site: Site, found: dict[str, float]) -> None:
         began = time.perf_counter()
         server.restart()
         longest = max(longest, time.perf_counter() - began)
-    found["s from kill -9 until the server has loaded its file, the longest"] = longest
+    found["s from kill -9 until the server has loaded its file, on the slowest server"] = longest
     for server in site.servers:
         for _ in plain_client.backoff_delays(60):
             if resp_info(server, "cluster").get("cluster_enabled") == "0" or b"cluster_state:ok" in server.ask(
@@ -282,7 +282,7 @@ def several_masters(masters: int, partitions: int) -> Iterator[Site]:
 
 def as_markdown(runs: dict[str, list[Readings]]) -> str:
     headings = [
-        "servers' ms of a call",
+        "servers' ms per call",
         *[f"{one.pending / 1e6:g} M, {name}" for name, taken in runs.items() for one in taken],
     ]
     columns = [one for taken in runs.values() for one in taken]

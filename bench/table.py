@@ -109,7 +109,7 @@ def as_data(results: Sequence[Result], about: dict[str, Any]) -> dict[str, Any]:
 def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
     lines += ["| " + " | ".join(cells(result)) + " |" for result in results]
-    lines += ["", "More readings (µs of client and server are processor time per job):", ""]
+    lines += ["", "More readings. µs of client and server are processor time per job; *bare* is the yardstick:", ""]
     lines += [f"- {result.row}, {result.measure}: {details(result)}" for result in results if result.details]
     lines += ["", "Measured with " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."]
     return "\n".join(lines)

@@ -22,7 +22,7 @@ def test_one_server_is_measured_at_two_sizes_and_restarted():
     text = pending.as_markdown({"one server": taken})
     assert [one.pending for one in taken] == [500, 5_000]
     assert "| `pop` |" in text
-    assert "| s from kill -9 until the server has loaded its file, the longest | – | " in text
+    assert "| s from kill -9 until the server has loaded its file, on the slowest server | – | " in text
 
 
 @pytest.mark.long
