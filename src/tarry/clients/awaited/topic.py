@@ -314,7 +314,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return await self.engine.run(self.verbs.by_id(job_verbs.by_id.KICK, ids))
 
     async def delete(self, id: str, *, running: bool = False, state: State | None = None) -> State | None:
-        """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles it.
+        """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles the job.
 
         Returns the state that the job was in, or ``None`` if there is no such job. With ``running``, a worker that runs the job
         stops the run, within half of the worker's time to run. With ``state``, the job is deleted only if it is in this
@@ -363,7 +363,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
         return await self.engine.run_view(self.verbs.get(ids, True))
 
     async def result(self, id: str, *, wait: Duration | None = 0, type: Any = Any) -> Any:
-        """Returns the result of a finished job, as ``type``. The topic or the task needs ``keep_finished``.
+        """Returns the result of a finished job, decoded as ``type``. The topic or the task must have ``keep_finished``.
 
         ``wait``: how long to wait for the result; ``None``: without a limit.
 
@@ -537,7 +537,7 @@ class AsyncTopic(Generic[T], metaclass=HidesOtherWords):
 
         For all jobs together; ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts:
 
-        ``rate``  the most jobs that are handed out in a span of time: ``"100/1m"``, ``(100, "1m")``, or a number a second
+        ``rate``  the most jobs that are handed out in a span of time: ``"100/1m"``, ``(100, "1m")``, or a number per second
         ``burst``  the most jobs that the rate allows at once after a quiet time; ``None``: as many as the rate allows in a tenth of a second
         ``concurrency``  the most jobs that are reserved at a time
 
