@@ -95,20 +95,20 @@ class UnknownTopic(TarryError):
 
 
 class StaleReceipt(TarryError):
-    """The reservation is over: the job was handed out again, settled or deleted. Stop working on it."""
+    """The reservation is over, because the job was handed out again, settled or deleted. Stop working on the job."""
 
     code = "stale_receipt"
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
-        #: the job; if a ``…_many`` call refused several, the first of them, to which ``reason`` and ``attempt`` belong, too
+        #: the id of the job; if a ``…_many`` call refused several jobs, that of the first one, as are ``reason`` and ``attempt``
         self.id = id
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
         #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)
         self.reason = reason
-        #: which attempt has the job now, if it was handed out again; ``None`` if it is not known
+        #: the number of the attempt that has the job now, if the job was handed out again; ``None`` if this is not known
         self.attempt = attempt
-        #: of each job that the call refused, id → reason; a ``…_many`` call has settled the others
+        #: a map from the id of each refused job to its reason. A ``…_many`` call has settled the other jobs
         self.reasons: Mapping[str, str] = {id: reason} if id else {}
 
 
@@ -133,7 +133,7 @@ class BodyError(TarryError):
 
 
 class NoResult(TarryError):
-    """There is no result to return. ``reason`` says why."""
+    """There is no result of the job. ``reason`` says why."""
 
     code = "no_result"
 
@@ -149,8 +149,8 @@ class NoResult(TarryError):
 
 
 class NotKept(TarryError):
-    """The topic keeps no finished jobs, so the ends of its jobs cannot be read, and ``if_exists="once"`` is not possible. Configure
-    ``keep_finished``."""
+    """The topic keeps no finished jobs, so results and ends of jobs cannot be read, and ``if_exists="once"`` cannot work. Configure
+    ``keep_finished`` for the topic."""
 
     code = "not_kept"
 
@@ -183,7 +183,7 @@ class Unconfirmed(TarryError):
 
 
 class ServerUnfit(TarryError):
-    """The server cannot be used as it is. The message says what to change."""
+    """The server, or its configuration, cannot be used. The message says what to change."""
 
     code = "server_unfit"
 
@@ -195,19 +195,20 @@ class MissingExtra(ServerUnfit, ImportError):
 
 
 class NotAllowed(TarryError, PermissionError):
-    """A service refused: the token is missing, was revoked, or has another scope or namespace. Ask for another token."""
+    """The service refused the request: the token is missing, was revoked, or has another scope or namespace. Ask for another token."""
 
     code = "not_allowed"
 
 
 class NotAcquired(TarryError):
-    """The lock was not acquired in time, or somebody else holds it. Wait longer, or look at who holds it."""
+    """The lock was not acquired, because somebody else holds it. Wait longer, or find out who holds it."""
 
     code = "not_acquired"
 
 
 class LockLost(TarryError):
-    """The lock is no longer held: its lease ended, or it was released by force. Stop the work that needs it; another holder may have begun."""
+    """The lock is no longer held, because its lease ended or it was released by force. Stop the work that needs the lock: another holder may
+    have begun."""
 
     code = "lock_lost"
 
@@ -215,9 +216,9 @@ class LockLost(TarryError):
         super().__init__(message or self.__doc__)
         #: the name of the lock
         self.name = name
-        #: the fencing token that no longer holds
+        #: the fencing token of the lost lock
         self.token = token
-        #: how it was lost, for people
+        #: a text for people that says how the lock was lost
         self.reason = reason
 
 

@@ -23,12 +23,12 @@ _TEXT_HINT = 'write "100/1m" or "5/s"'
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """``count`` jobs in each span of ``per``."""
+    """A rate: ``count`` jobs in each time span ``per``."""
 
     count: int
-    """How many jobs."""
+    """The number of jobs."""
     per: timedelta
-    """The span of time."""
+    """The time span."""
 
     def __str__(self) -> str:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"

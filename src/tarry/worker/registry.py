@@ -267,7 +267,7 @@ class Registrations:
 
 @own_methods
 class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
-    """Handlers and tasks, until a worker includes them."""
+    """A collection of handlers and tasks, such as those of one module. A worker includes it."""
 
     if not TYPE_CHECKING:
         send_task = OtherWord(SEND_TASK)
@@ -305,27 +305,32 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """The decorated function handles the jobs of a topic. Its annotation decides whether it gets the job or its body.
 
         An ``async def`` runs in the event loop. A plain function runs in a thread, or in a child process with
-        ``run="process"``, which is for CPU-bound code and for code that may hang. ``"notify-*"`` is a pattern: the function
-        handles all topics whose names begin in this way, even if they begin to exist later. For a star in a name, write a
-        backslash before it.
+        ``run="process"``, which is for CPU-bound code and for code that may hang. The topic may be a pattern:
+        with ``"notify-*"`` the function handles all topics whose names begin with ``notify-``, also those that are new. If a topic's
+        name contains a star, write a backslash before the star.
 
-        ``concurrency``  how many run at a time, in all topics of a pattern together: by default 100 in the loop, 20 threads, or as many processes as cores
-        ``weight``  this topic's share when the worker's topics compete for slots
-        ``ttr``  how soon other workers get this worker's jobs if it is cut off
-        ``batch``, ``linger``  the function gets a list of up to ``batch`` jobs, or of their bodies; the first of them waits up to ``linger`` for the others.
-                 All are finished together, and ``tarry.Failed`` says which have failed. A batch takes one slot, and by default ``concurrency`` is 1
-        ``timeout``  the longest time of one run. An async handler is cancelled then, and a child process is killed. A function in a thread cannot be
-                 stopped: its job stays reserved until it returns, and only then the attempt has failed
-        ``retry``  how long a failed job waits: ``"2s"``, a ``BackOff``, a map from exceptions, or a function. An exception type means that
-                 only this one is retried
-        ``max_attempts``  how often a job may be handed out; ``None``: without a limit. Wins over the topic's; a job's own wins over both
-        ``cancel_when_lost``  cancels an async handler whose job's reservation is lost
-        ``max_lateness``, ``on_too_late``  a job that is later than this is given to ``on_too_late``, and is finished when that returns. Without ``on_too_late``
-                 it dies as ``too late``. A job's own ``max_lateness`` wins
-        ``keep_finished``  how long finished jobs are kept, with what the function returned as their result; 0: not at all; by default as the topic says
+        ``concurrency``  how many jobs run at a time, for a pattern in all its topics together. The default is 100 for an ``async def``, 20 for threads, and
+                 the number of cores for child processes
+        ``weight``  this topic's share of the worker's slots, when the topics compete for them
+        ``ttr``  the time to run. If this worker is cut off from the server, other workers get its jobs after this time
+        ``batch``, ``linger``  the function gets a list of up to ``batch`` jobs, or of their bodies. The first job waits up to ``linger`` for the others.
+                 All jobs are finished together; raise ``tarry.Failed`` if some have failed. A batch takes one slot, and ``concurrency`` is 1
+                 by default
+        ``timeout``  how long one run may take. After this time an ``async def`` is cancelled, and a child process is killed. A function in a thread
+                 cannot be stopped: its job stays reserved until the function returns, and then the attempt has failed
+        ``retry``  how long a failed job waits for its next attempt: ``"2s"``, a ``BackOff``, a map from exceptions to these, or a function. An
+                 exception type means that only jobs that failed with this exception are retried
+        ``max_attempts``  how often a job may be handed out; ``None`` for no limit. This overrides the topic's option, and a job's own option overrides
+                 both
+        ``cancel_when_lost``  whether an ``async def`` is cancelled when the reservation of its job is lost
+        ``max_lateness``, ``on_too_late``  a job that is later than ``max_lateness`` goes to the function ``on_too_late`` instead, and is finished
+                 when that function returns. Without ``on_too_late`` the job becomes dead, with the reason ``too late``. A job's own ``max_lateness``
+                 overrides this one
+        ``keep_finished``  how long finished jobs are kept, with the function's return value as their result; 0: not at all. The default is the topic's
+                 option
 
-        ``key_concurrency``, ``key_rate``, ``fair``, ``retry_holds_key``  settings of the topic, for each ``key`` of its jobs: the worker gives them to ``configure`` when it
-                 starts, before its first job, and they apply to all workers
+        ``key_concurrency``, ``key_rate``, ``fair``, ``retry_holds_key``  limits of the topic for the jobs of each ``key``. The worker calls ``configure``
+                 with them when it starts, before its first job. They apply to all workers of the topic
 
         Raises ``BadInput``.
         """
@@ -444,17 +449,18 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Any:
-        """The decorated function becomes a task: ``remind.add(7)`` adds a job whose handler calls ``remind(7)``.
+        """Makes the decorated function a task: ``remind.add(7)`` adds a job, and a worker that gets the job calls ``remind(7)``.
 
-        Arguments travel by name as JSON. They are validated against the annotations when they are added, and again when the
-        job comes. A worker without a name has no tasks.
+        The arguments are stored as JSON. They are validated against the annotations when the job is added, and again before the
+        function is called. A worker needs a name to have tasks.
 
-        ``name``  the task's name, which its jobs carry; by default the function's
-        ``topic``  the topic of its jobs; by default the topic with the worker's name
-        ``concurrency``  how many run at a time: by default 100, or 20 threads for plain functions. Of several tasks in one topic, the largest applies to all
-        ``key``  makes the key of each job from its arguments: ``key=lambda order: order.customer``
+        ``name``  the task's name, which is stored in its jobs; by default the name of the function
+        ``topic``  the topic of its jobs; by default the topic that has the worker's name
+        ``concurrency``  how many jobs of the task run at a time. The default is 100, or 20 for plain functions, which run in threads. If several tasks share a
+                 topic, the largest number applies to all
+        ``key``  a function that makes the key of a job from the arguments of the call: ``key=lambda order: order.customer``
 
-        The other options are those of ``on``. Tasks of one topic have the same limits for each key.
+        The other options are those of ``on``. All tasks of one topic must have the same limits for keys.
         """
         if others or words:
             refuse_others(Registry.task, self, OF_HANDLERS, others, words)
@@ -504,13 +510,13 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
     def on_queue(
         self, queue: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None, concurrency: int = 1
     ) -> Callable[[F], F]:
-        """The decorated function gets each element of a queue that is shared with Java, one at a time unless ``concurrency``
-        is larger.
+        """The decorated function gets the elements of a queue that is shared with Java. Up to ``concurrency`` of its calls run at a
+        time, by default one.
 
-        ``redisson`` and ``codec`` are those of ``client.blocking_queue``. An ``async def`` runs in the event loop, a plain
-        function in a thread. An element whose handler raises is set aside with the reason (``queue.poison()``), and the next
-        one comes. There are no acknowledgements: a killed process loses the elements that it works on, at most
-        ``concurrency``; a stopped one puts them back. Middleware is only for jobs.
+        ``redisson`` and ``codec`` have the meaning that they have in ``client.blocking_queue``. An ``async def`` runs in the event loop, a
+        plain function in a thread. If the function raises, the element is set aside with the reason; ``queue.poison()`` lists such
+        elements. There are no acknowledgements: a process that is killed loses the elements whose calls run, at most ``concurrency``.
+        A process that is stopped puts them back. Middleware does not run around these calls.
         """
         from tarry.verbs.redisson.codecs import codec_for
         from tarry.verbs.redisson.delayed.queue_context import keys_of
@@ -535,22 +541,22 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return register
 
     def around(self, layer: Middleware) -> Middleware:
-        """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler.
+        """Adds middleware around all handlers of this registry. Middleware is a callable that takes the job and the next handler.
 
-        If its first parameter is a ``list``, middleware is called for handlers with ``batch=``, with all jobs of the call; with ``Job
-        | list[Job]`` for both kinds. Without an annotation it gets one job, and a worker that has handlers with ``batch=``
-        warns of it.
+        The annotation of its first parameter decides for which handlers it is called: ``Job`` for handlers of one job, ``list[Job]`` for
+        handlers with ``batch=``, ``Job | list[Job]`` for both. Without an annotation it is called only for handlers of one job; if the worker
+        has a handler with ``batch=``, the log has a warning.
         """
         chain([layer])
         self.registered.middleware.append(layer)
         return layer
 
     def stamp(self, make: Stamp) -> Stamp:
-        """Adds headers to every job that a task of this registry adds. The decorated function is called for each job, without arguments,
-        and returns the headers.
+        """Adds headers to each job that a task of this registry adds. The decorated function returns the headers. It is called for each
+        job, without arguments.
 
-        Included registries inherit these headers. Headers of an included registry win over them, and ``options(headers=…)`` wins
-        over all.
+        The headers are also added to jobs of included registries. If several give the same header, an included registry overrides
+        the one that includes it, and ``options(headers=…)`` overrides both.
         """
         if not callable(make):
             raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
@@ -558,8 +564,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         return make
 
     def include(self, *registries: Registry) -> None:
-        """Includes other registries. Their middleware applies only to their own handlers. Raises ``BadInput`` if a topic
-        would have two handlers, or two tasks the same name."""
+        """Includes the handlers and tasks of other registries. The middleware of an included registry applies only to its own handlers.
+        Raises ``BadInput`` if a topic would have two handlers, or if two tasks would have the same name."""
         for included in registries:
             self.registered.include(included.registered)
 

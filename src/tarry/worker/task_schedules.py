@@ -82,11 +82,11 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """Runs the decorated task once in each period, with ``args``. A plain function becomes a task.
+        """Adds a job of the decorated task once in each period, with the arguments ``args``. A function that is no task yet becomes one.
 
-        The worker declares the schedule when it starts. Its id is the task's name, or ``id``; a task may have several
-        schedules. ``missed`` decides about occurrences while no worker ran: ``"skip"`` adds no job, ``"once"`` one job for
-        the last of them, ``"all"`` one for each. Raises ``BadInput``.
+        The worker declares this schedule when it starts. The schedule's id is ``id``, or else the task's name. Give ids if a task has
+        several schedules. ``missed`` says what happens to occurrences at which no worker ran: ``"skip"`` adds no job, ``"once"`` one
+        job for the last occurrence, ``"all"`` a job for each. Raises ``BadInput``.
         """
         if others or words or period is MISSING:
             refuse_others(ScheduleDecorators.every, self, OF_HANDLERS, others, words)
@@ -114,8 +114,8 @@ class ScheduleDecorators:
         key: str | None = None,
         **words: Never,
     ) -> TaskDecorator:
-        """Runs the decorated task by a calendar: minute, hour, day, month and weekday, in a time zone. The rest is as for
-        ``every``."""
+        """Adds a job of the decorated task at the times of a cron expression: minute, hour, day, month and weekday, in the time zone ``tz``.
+        The other options are those of ``every``."""
         if others or words or expression is MISSING:
             refuse_others(ScheduleDecorators.cron, self, OF_HANDLERS, others, words)
         handlers.refuse_bare(expression, '@worker.cron("0 9 * * 1-5")')

@@ -41,7 +41,8 @@ script stores 8 KiB of both together."""
 
 
 class Retry(Exception):
-    """Raised by a handler: the attempt failed; the job is retried after a time, or after the policy's back-off."""
+    """Raised by a handler: the attempt has failed, and the job is tried again after ``after``. Without ``after`` the handler's retry policy
+    decides how long the job waits."""
 
     @hide_others
     def __init__(self, reason: str = "", *, after: Duration | None = None, **words: Never) -> None:
@@ -49,11 +50,11 @@ class Retry(Exception):
             refuse_others(Retry.__init__, self, OF_RETRY, (), words)
         super().__init__(reason)
         self.after_us: int | None = None if after is None else duration_us(after, "after")
-        """``after`` in microseconds; ``None``: as the policy says."""
+        """``after`` in microseconds; ``None`` if the retry policy decides."""
 
 
 class Snooze(Exception):
-    """Raised by a handler: its job is due again after a time, and this attempt does not count."""
+    """Raised by a handler: the job is due again after ``delay``, and this attempt does not count."""
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
@@ -65,11 +66,11 @@ class Snooze(Exception):
 
 
 class Pause(Exception):
-    """Raised by a handler: its topic is paused for a time, its job goes back to its place, and the attempt does not count.
+    """Raised by a handler: the job's topic is paused for ``duration``. The job becomes ready again, and this attempt does not count.
 
-    If the topic is paused for longer already, that pause stays. The worker also puts back other jobs of the topic that it
-    holds and has not begun. With ``key=True`` only the job's key is paused, and the worker keeps the other jobs; if the job
-    has no key, the topic is paused.
+    If the topic is already paused for longer, that pause stays. The worker also puts back the other jobs of the topic that it
+    has taken and not begun. With ``key=True`` only the job's key is paused, and the worker keeps the jobs that it has taken. A job
+    without a key then pauses the topic.
     """
 
     def __init__(self, duration: Duration, reason: str = "", *, key: bool = False) -> None:

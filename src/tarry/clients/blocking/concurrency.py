@@ -284,7 +284,7 @@ class MappingOperators(MutableMapping[Key, V]):
         return super().keys()
 
     def values(self) -> ValuesView[V]:
-        """The values, read in the same way as ``keys``. ``value in entries.values()`` compares bytes, in the server."""
+        """The values, read in the same way as ``keys``. ``value in entries.values()`` runs in the server, and compares the encoded values."""
         return _MapValues(self, self._cache)
 
     def items(self) -> ItemsView[Key, V]:

@@ -52,7 +52,7 @@ STATES = ("delayed", "ready", "reserved", "dead")
 SOON = ("1m", "5m", "15m")
 """How far ahead the due jobs are counted."""
 TOTALS = {
-    "added": "Jobs that were put in.",
+    "added": "Jobs that were added.",
     "popped": "Jobs that were handed out.",
     "finished": "Jobs that were finished.",
     "released": "Jobs that were released.",

@@ -73,7 +73,7 @@ class HasReceipt(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A job's id and the receipt it was handed out with: enough to settle it from another process."""
+    """A job's id and its receipt. With both, another process can settle the job."""
 
     id: str
     """The job's id."""
@@ -436,7 +436,7 @@ class JobPage(Generic[T]):
     cursor: str | None
     """Give it to ``list`` to get the next page; ``None`` on the last page."""
     scanned: int = 0
-    """How many jobs were read for the page. A search reads more jobs than it returns."""
+    """How many jobs were read to make the page. A search reads jobs that do not match, too, so this may be more than it returns."""
 
     def __iter__(self) -> Iterator[JobInfo[T]]:
         return iter(self.jobs)

@@ -84,28 +84,28 @@ class JobOptions(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NewJob(Generic[T]):
-    """A job for ``add_many`` with options of its own; the others come from the call."""
+    """A job for ``add_many`` with options of its own. An option that the job does not have is taken from the call."""
 
     body: T
-    """The value that its handler gets."""
+    """The value that the job's handler gets."""
     delay: Duration | None = field(default=None, kw_only=True)
-    """How long until it is due; ``None``: as the option of the call says."""
+    """How long until the job is due; ``None`` for the ``delay`` or ``at`` of the call."""
     at: datetime | None = field(default=None, kw_only=True)
-    """The moment when it is due, instead of ``delay``: a datetime with a time zone."""
+    """When the job is due, instead of ``delay``: a datetime with a time zone."""
     id: str | None = field(default=None, kw_only=True)
-    """Its id; ``None``: tarry makes one."""
+    """The job's id; ``None`` if tarry is to make one."""
     ttr: Duration | None = field(default=None, kw_only=True)
-    """Its time to run."""
+    """The job's time to run."""
     max_attempts: int | UnsetType | None = field(default=UNSET, kw_only=True)
-    """How often it may be handed out; ``None``: without a limit. By default the option of the call."""
+    """How often the job may be handed out; ``None`` for no limit. The default is the option of the call."""
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     """A map of strings that is stored beside the body."""
     max_lateness: Duration | None = field(default=None, kw_only=True)
-    """How late it may be handed out. A job that is later dies."""
+    """How late the job may be handed out. A job that is later becomes dead."""
     priority: int | None = field(default=None, kw_only=True)
-    """0 to 3: of the jobs that are due, those with the highest are handed out first."""
+    """0 to 3. Of the due jobs of a topic, those with the highest priority are handed out first."""
     key: str | None = field(default=None, kw_only=True)
-    """The name that the limits for keys count by, such as a customer's; at most 200 bytes."""
+    """A text such as a customer's name, at most 200 bytes. The topic's limits for keys apply to all jobs with the same key."""
 
 
 class EncodedOptions(NamedTuple):

@@ -24,51 +24,51 @@ _UNSENT = bytes(7)
 
 @dataclass(frozen=True, slots=True)
 class Schedule(metaclass=HidesOtherWords):
-    """A schedule as it is now."""
+    """A schedule as it was when it was read."""
 
     _for_modules = ("encoded", "head")
     topic: str
-    """The topic that gets its jobs."""
+    """The topic to which the schedule adds jobs."""
     id: str
-    """Its name, unique in the topic."""
+    """The schedule's name, which is unique in the topic."""
     every: timedelta | None
-    """The interval; ``None`` if it follows a calendar."""
+    """The interval between two jobs; ``None`` if the schedule has a ``cron`` expression."""
     cron: str | None
-    """The calendar, such as ``0 9 * * mon``; ``None`` if it has an interval."""
+    """The cron expression, such as ``0 9 * * mon``; ``None`` if the schedule has an interval."""
     tz: str | None
-    """The time zone of the calendar, such as ``Europe/Berlin``; ``None``: UTC, or there is an interval instead."""
+    """The time zone of the cron expression, such as ``Europe/Berlin``; ``None`` for UTC, or if the schedule has an interval."""
     missed: Missed
-    """The rule for missed occurrences: no job (``skip``), one job for all of them (``once``), or a job for each (``all``)."""
+    """The rule for occurrences that were missed because no client popped: no job (``skip``), one job for the last of them (``once``),
+    or a job for each (``all``)."""
     next: datetime | None
-    """The next occurrence; ``None`` while it is paused. If it is past, it waits for a client that pops, or for room in a
-    full topic."""
+    """The next occurrence; ``None`` while the schedule is paused. If it is in the past, no client has popped since, or the topic is full."""
     paused: bool
-    """Whether it is paused."""
+    """Whether the schedule is paused."""
     fired: int
-    """How many jobs it has added."""
+    """How many jobs the schedule has added."""
     skipped: int
     """How many occurrences were missed and got no job."""
     from_code: bool
-    """Whether the code of a worker declares it."""
+    """Whether the code of a worker declares the schedule."""
     orphaned: bool
-    """Whether code declared it, and the code of no running worker does now."""
+    """Whether code declared the schedule once, and the code of no running worker declares it now."""
     version: str | None
-    """Marks the definition that code declared last; ``None`` if it was put by hand."""
+    """A text that identifies the definition that code declared last; ``None`` if the schedule was put by hand."""
     declared: datetime | None = field(compare=False)
-    """When code declared it last; ``None`` if it was put by hand."""
+    """When code last declared the schedule; ``None`` if it was put by hand."""
     changed: datetime
-    """When it was changed last."""
+    """When the schedule was last changed."""
     damaged: bool
-    """Whether it cannot be read, or only by a newer tarry. Put it again, or delete it."""
+    """Whether the stored schedule cannot be read: it is damaged, or was written by a newer tarry. Put it again, or delete it."""
     last: datetime | None
-    """The last occurrence that got a job, was missed, or fell into a pause, since the schedule was changed."""
+    """The last occurrence that has passed since the schedule was changed: it got a job, was missed, or fell into a pause."""
     _codec: BodyCodec[Any] = field(repr=False, compare=False)
     _recurrence: Recurrence = field(repr=False)
     _record: contents.Record = field(repr=False)
     """The record of its jobs."""
 
     def following(self, limit: int, after: datetime) -> list[datetime]:
-        """Up to ``limit`` occurrences after a moment; none while the schedule is paused. Raises ``BadInput`` if this machine
+        """The first ``limit`` occurrences that come after a moment; none while the schedule is paused. Raises ``BadInput`` if this machine
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
@@ -76,10 +76,10 @@ class Schedule(metaclass=HidesOtherWords):
         return [as_datetime(at) for at in found]
 
     def missed_by(self, moment: datetime, limit: int) -> list[datetime]:
-        """The occurrences that get a job if the schedule's next look is at this moment: as its ``missed`` says, none, the
+        """The missed occurrences that would get a job at this moment, if no client pops before. By the rule ``missed`` these are none, the
         last one, or all.
 
-        At most ``limit`` of them, the earliest first. Raises ``BadInput`` if this machine does not know the time zone.
+        Returns at most ``limit`` occurrences, the earliest first. Raises ``BadInput`` if this machine does not know the time zone.
         """
         if self.next is None or self.damaged:
             return []
@@ -111,7 +111,7 @@ class Schedule(metaclass=HidesOtherWords):
 
     @property
     def body(self) -> Any:
-        """The body of its jobs, decoded now. Raises ``BodyError``."""
+        """The body of the schedule's jobs. Raises ``BodyError`` if it cannot be decoded."""
         return self._codec.decode(*self.encoded)
 
     @property
@@ -121,7 +121,7 @@ class Schedule(metaclass=HidesOtherWords):
 
     @property
     def raw(self) -> bytes:
-        """The body of its jobs as it is stored."""
+        """The body of the schedule's jobs, as the bytes that are stored."""
         return self.encoded[0]
 
     @property
@@ -131,7 +131,7 @@ class Schedule(metaclass=HidesOtherWords):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of its jobs."""
+        """The headers of the schedule's jobs."""
         return records.unpack_headers(self.head.headers)
 
 

@@ -25,23 +25,24 @@ LimitReason = Literal["pause", "rate", "concurrency", "key", "retry"]
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late jobs were handed out since the topic began. Percentiles are upper ends of buckets: at most a fifth too high."""
+    """How late the jobs of a topic were handed out, since the topic began. Percentiles may be up to a fifth too high, because
+    lateness is counted in buckets."""
 
     count: int
     """How many jobs were handed out."""
     p50: timedelta
-    """Half of the jobs were not later than this."""
+    """The median: half of the jobs were at most this late."""
     p99: timedelta
-    """99 of 100 jobs were not later than this."""
+    """99 of 100 jobs were at most this late."""
     max: timedelta
-    """The upper end of the last bucket that has a job."""
+    """The greatest lateness of a job, up to a fifth too high: the upper end of its bucket."""
     buckets: Mapping[int, int] = field(default_factory=dict, repr=False)
-    """How many jobs each bucket has. Bucket k is for jobs that were at least 2^(k/4) - 1 µs late, and less than
+    """The number of jobs in each bucket. Bucket k has the jobs that were at least 2^(k/4) - 1 µs late, and less than
     2^((k+1)/4) - 1 µs."""
 
     @classmethod
     def of(cls, buckets: Mapping[int, int]) -> Lateness:
-        """Makes a ``Lateness`` from the counts of its buckets. A percentile is the upper end of its bucket."""
+        """Makes a ``Lateness`` from the number of jobs in each bucket."""
         ordered = sorted(buckets.items())
         total = sum(buckets.values())
 
@@ -56,19 +57,20 @@ class Lateness:
         return cls(total, at(0.5), at(0.99), at(1.0), dict(ordered))
 
     def since(self, earlier: Lateness) -> Lateness:
-        """The lateness of jobs that were handed out after an earlier view."""
+        """The lateness of the jobs that were handed out after ``earlier`` was read."""
         gained = {bucket: n - earlier.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
         return Lateness.of({bucket: n for bucket, n in gained.items() if n > 0})
 
 
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
-    """Why ready jobs are not handed out, and until when at least."""
+    """Why ready jobs are not handed out now, and when the next one can be handed out at the earliest."""
 
     reason: LimitReason
-    """The cause: ``pause``, ``rate``, ``concurrency``, or ``key`` (all ready jobs wait for their keys)."""
+    """The cause: ``pause``, ``rate``, ``concurrency``, ``key`` (the limits of their keys hold back all ready jobs) or ``retry``
+    (an earlier job of the key waits for its next attempt)."""
     until: datetime | None
-    """The earliest moment at which a ready job can be handed out. ``None`` if that depends on ``resume``, or on the end of a job."""
+    """The earliest moment at which a ready job can be handed out; ``None`` if the jobs wait until ``resume`` is called, or until another job ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Stats:
     finished_lost: int = 0
     """Finished jobs of which not even the id could be kept: an add that says ``once`` adds them again."""
     died_lately: int = 0
-    """Dead jobs that died in the last ten minutes."""
+    """Dead jobs that became dead in the last ten minutes."""
     last_died: datetime | None = None
     """When the last of the dead jobs died."""
     last_popped: datetime | None = None
@@ -130,7 +132,7 @@ class Stats:
     expired: int = 0
     """Ready jobs whose reservation is over. The next pop puts them back."""
     damaged: int = 0
-    """Records without a place, and places without a record."""
+    """Faults: jobs whose record is missing, and records of jobs that are in no state. ``check`` lists them."""
     due_in_1m: int = 0
     """Delayed jobs that will be due in the next minute."""
     due_in_5m: int = 0
@@ -154,7 +156,7 @@ class Stats:
     retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1,
     it counts one job of each further key as free, so it may be too high."""
     can_go_since: datetime | None = None
-    """Since when the first of the ready jobs that no key holds back could have been handed out; ``None``: there is no such job."""
+    """The moment from which the first ready job that no key holds back could have been handed out; ``None`` if there is no such job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +172,16 @@ class KeyStats:
     delayed: int
     """Jobs of the key that are not due yet."""
     ready: int
-    """Jobs of the key that are due and wait."""
+    """Jobs of the key that are due and not reserved."""
     reserved: int
-    """Jobs of the key that a consumer has, or whose reservation has ended since the last pop."""
+    """Jobs of the key that are reserved, and those whose reservation has ended and that no pop has made ready again yet."""
     held_back: int
-    """Ready jobs that cannot be handed out now."""
+    """Ready jobs of the key that cannot be handed out now, because of a limit or a pause."""
     limited: LimitStatus | None
-    """Why none of the ready jobs can be handed out: ``pause``, ``rate``, ``concurrency`` (other jobs of the key run;
-    ``until`` is ``None``), or ``retry``."""
+    """Why no ready job of the key can be handed out now; ``None`` if one can, or if there is none. The reason is ``pause``, ``rate``,
+    ``concurrency`` (other jobs of the key run) or ``retry`` (an earlier job of the key waits for its next attempt)."""
     next_run: datetime | None
-    """When the next job can be handed out; ``None`` if none waits, or if a reserved one of the key must end first."""
+    """When the next job of the key can be handed out; ``None`` if no job waits, or if a reserved job of the key must end first."""
     paused_until: datetime | None
     """When the key's pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
     concurrency: int | None
@@ -235,7 +237,7 @@ class DueSoon(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class MinuteCounts:
-    """The numbers of a topic in one minute, or in one hour that began more than a day ago."""
+    """The numbers of a topic for one minute, or for one hour if they are older than a day."""
 
     start: datetime
     """When the minute, or the hour, begins."""

@@ -60,23 +60,24 @@ NOT_LATE = LateDeparture()
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """The result of ``migrate`` or ``migrate_queue``, or of a dry run."""
+    """The result of ``migrate`` or ``migrate_queue``. After a dry run the numbers say what would be done."""
 
     moved: int = 0
-    """Jobs, or elements of a queue, that are in the target now."""
+    """Jobs, or elements of a queue, that were moved to the target."""
     refused: int = 0
-    """Jobs whose ids are taken in the target; they stay in the source."""
+    """Jobs that stay in the source, because the target has jobs with the same ids."""
     reserved: int = 0
     """Reserved jobs, which stay in the source. Call ``migrate`` again when they are finished."""
     schedules: int = 0
-    """Schedules that are in the target now."""
+    """Schedules that were moved to the target."""
     schedules_refused: int = 0
-    """Schedules that stay in the source and continue there, because they are damaged, or their names are taken in the
-    target."""
+    """Schedules that stay in the source and continue there, because they are damaged, or because the target has schedules with
+    the same names."""
     settings: tuple[str, ...] = ()
-    """The names of options that were copied, because ``configure`` had set them only in the source."""
+    """The names of the topic's options that were copied to the target: those that ``configure`` had set only in the source."""
     poison: int = 0
-    """Elements of a queue that could not become a body of the topic; they were set aside in the queue's poison."""
+    """Elements of a queue that could not become jobs, because their bytes could not be decoded. They were set aside;
+    ``queue.poison()`` lists them."""
 
 
 class Destination(NamedTuple):

@@ -16,19 +16,19 @@ class LockId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """The state of a lock a moment ago."""
+    """The state of a lock at the moment at which it was read."""
 
     name: str
     """The lock's name."""
     held: bool
-    """Whether somebody has it."""
+    """Whether somebody holds the lock."""
     holder: str | None
-    """The client and its thread or task; ``None`` if the lock is free."""
+    """The client that holds the lock, with its thread or task, as a text; ``None`` if the lock is free."""
     depth: int
-    """How many times the holder has acquired it."""
+    """How many times the holder has acquired the lock and not released it."""
     token: int | None
-    """The last fencing token, of this holder or an earlier one; ``None`` if it is unknown."""
+    """The newest fencing token: that of the holder, or of the last holder if the lock is free; ``None`` if it is unknown."""
     remaining: timedelta | None
-    """The time until the lease ends; ``None`` if the lock is free, or held until its holder's session ends."""
+    """The time until the lease ends; ``None`` if the lock is free, or if it has no lease but ends with its holder's session (ZooKeeper)."""
     waiting: int | None
-    """How many wait for the lock: on Redis clients (on a Cluster those of one node), on ZooKeeper threads and tasks."""
+    """How many wait for the lock. On Redis this counts clients (on a Cluster, those of one node), on ZooKeeper threads and tasks."""

@@ -170,10 +170,10 @@ class Bean(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Bytes that cannot be decoded here, and are written back unchanged. Every codec accepts it as a value."""
+    """A value that tarry cannot decode, as its bytes. Every codec encodes it to the same bytes again."""
 
     raw: bytes
-    """The bytes."""
+    """The bytes of the value."""
 
 
 _EXACT: dict[type, str] = {

@@ -20,32 +20,32 @@ STATS = Script("redisson/delayed/queue_stats", keys=(*QUEUE_PARTS, "leaving"), r
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """A shared queue at one moment, by the server's clock."""
+    """The numbers of a shared queue at one moment."""
 
     queue: str
     """The queue's name."""
     now: datetime
-    """The moment of these numbers."""
+    """The moment of these numbers, by the server's clock."""
     waiting: int
-    """Elements that are not moved yet, overdue ones among them."""
+    """Elements of the delayed queue, which are not in the blocking queue yet. They include the overdue ones."""
     overdue: int
-    """Due elements that are not moved yet: more than a few for longer than a second mean that there is no mover."""
+    """Elements that are due, but not in the blocking queue yet. If there are more than a few for longer than a second, no process moves them."""
     ready: int
-    """Elements that may be taken."""
+    """Elements in the blocking queue, which consumers can take."""
     poison: int
-    """Elements and payloads that could not be decoded and were set aside."""
+    """Elements that were set aside, because they could not be decoded."""
     leaving: int
-    """Elements on their way into a topic."""
+    """Elements that ``migrate_queue`` is moving into a topic."""
     movers: int
-    """How many processes of tarry move the queue or stand by as a deputy: 2 at most, 0 if no consumer uses tarry."""
+    """How many processes of tarry move due elements, or are ready to take over: 2 at most, and 0 if no consumer uses tarry."""
     next_due: datetime | None
-    """When the first element is due, or was."""
+    """When the first waiting element is due. In the past if that element is overdue; ``None`` if no element waits."""
     format: str | None = None
-    """The stored format of its elements: ``"Bc0Lc0"`` (Redisson from 3.21.1) or ``"dLc0"``; ``None``: unknown."""
+    """How Redisson packs the elements: ``"Bc0Lc0"`` (from version 3.21.1) or ``"dLc0"`` (before); ``None`` if it is unknown."""
 
     @property
     def oldest_overdue(self) -> timedelta:
-        """How late the first element is; zero if none is."""
+        """How late the first waiting element is; zero if it is not due yet, or if no element waits."""
         return max(self.now - self.next_due, timedelta()) if self.next_due is not None else timedelta()
 
 

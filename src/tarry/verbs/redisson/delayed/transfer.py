@@ -146,10 +146,10 @@ def add_poison(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> Scr
 
 @dataclass(frozen=True, slots=True)
 class PoisonElement:
-    """Bytes that could not be decoded, and why: a packed element, or the payload of a taken one."""
+    """An element of a queue that was set aside, because it could not be decoded."""
 
     raw: bytes
-    """The bytes as they are in the queue."""
+    """The bytes that could not be decoded: the whole packed element, or only its value if the element had been unpacked."""
     reason: str
     """Why the bytes could not be decoded."""
 

@@ -18,37 +18,37 @@ KINDS: tuple[EventKind, ...] = ("created", "updated", "removed", "expired")
 
 @dataclass(frozen=True, slots=True)
 class MapEvent(Generic[K, V]):
-    """An event of an entry."""
+    """A change of an entry of a map cache."""
 
     kind: EventKind
-    """``created``, ``updated``, ``removed`` or ``expired``."""
+    """The kind of change: ``created``, ``updated``, ``removed`` or ``expired``."""
     key: K
     """The key of the entry."""
     value: V
-    """The value of the entry. If it was removed or has expired, its last value."""
+    """The value of the entry, or its last value if the entry was removed or has expired."""
     old: V | None = None
     """The value that an update replaced; ``None`` for other events."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapStats:
-    """A map cache at one moment, by the server's clock."""
+    """The numbers of a map cache at one moment."""
 
     name: str
     """The map's name."""
     now: datetime
-    """The moment of these numbers."""
+    """The moment of these numbers, by the server's clock."""
     size: int
-    """Living entries."""
+    """The number of entries that have not expired."""
     expired: int
-    """Expired entries, which are invisible, and not removed yet."""
+    """The number of expired entries that are not removed yet. Calls do not return them."""
     next_expiry: datetime | None
-    """When the next entry expires; ``None``: none does."""
+    """When the next entry expires; ``None`` if no entry expires."""
     max_size: int | None
-    """How many entries it may have; ``None``: any number."""
+    """How many entries the map may have; ``None`` if any number."""
     mode: Mode
     """Which entries are removed when the map is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
     listened: bool
-    """Whether events are published: the map has had a listener."""
+    """Whether changes are published as events. This begins with the first listener of the map."""
     evictors: int
-    """How many processes evict entries or stand by as a deputy: 2 at most."""
+    """How many processes remove expired entries, or are ready to take over: 2 at most."""
