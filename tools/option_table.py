@@ -197,7 +197,7 @@ OPTIONS = (
             encode="priority_of",
             decode="head.priority",
             shown="0 to 3: of the due jobs of a topic, those with the highest priority are handed out first.",
-            shown_of_schedule="The priority of its jobs.",
+            shown_of_schedule="The priority of the schedule's jobs.",
         ),
     ),
     Option(
@@ -215,7 +215,7 @@ OPTIONS = (
             format="text",
             lua="key",
             shown="The word given to ``add``, such as a customer's name, by which the topic's limits for keys count jobs; ``None`` without one.",
-            shown_of_schedule="The key of its jobs.",
+            shown_of_schedule="The key of the schedule's jobs.",
         ),
     ),
     Option(

@@ -101,10 +101,10 @@ class StaleReceipt(TarryError):
 
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
-        #: the id of the job; if a ``…_many`` call refused several jobs, that of the first one, as are ``reason`` and ``attempt``
+        #: the id of the job. If a ``…_many`` call refused several jobs, ``id``, ``reason`` and ``attempt`` are those of the first one
         self.id = id
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out since
-        #: it was added or replaced) or ``"gone"`` (finished or deleted, or of another topic)
+        #: it was added or replaced) or ``"gone"`` (finished, deleted, or not in this topic)
         self.reason = reason
         #: the number of the attempt that has the job now, if the job was handed out again; ``None`` if this is not known
         self.attempt = attempt

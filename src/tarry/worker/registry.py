@@ -302,14 +302,15 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         retry_holds_key: bool | UnsetType | None = UNSET,
         **words: Never,
     ) -> Callable[[F], F]:
-        """The decorated function handles the jobs of a topic. Its annotation decides whether it gets the job or its body.
+        """The decorated function handles the jobs of a topic. The annotation of its parameter decides whether it gets the job or only
+        the job's body.
 
         An ``async def`` runs in the event loop. A plain function runs in a thread, or in a child process with
         ``run="process"``, which is for CPU-bound code and for code that may hang. The topic may be a pattern:
         with ``"notify-*"`` the function handles all topics whose names begin with ``notify-``, also those that are new. If a topic's
         name contains a star, write a backslash before the star.
 
-        ``concurrency``  how many jobs run at a time, for a pattern in all its topics together. The default is 100 for an ``async def``, 20 for threads, and
+        ``concurrency``  how many jobs run at a time; with a pattern, in all of its topics together. The default is 100 for an ``async def``, 20 for threads, and
                  the number of cores for child processes
         ``weight``  this topic's share of the worker's slots, when the topics compete for them
         ``ttr``  the time to run. If this worker is cut off from the server, other workers get its jobs after this time
@@ -516,7 +517,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         ``redisson`` and ``codec`` have the meaning that they have in ``client.blocking_queue``. An ``async def`` runs in the event loop, a
         plain function in a thread. If the function raises, the element is set aside with the reason; ``queue.poison()`` lists such
         elements. There are no acknowledgements: a process that is killed loses the elements whose calls run, at most ``concurrency``.
-        A process that is stopped puts them back. Middleware does not run around these calls.
+        A process that is stopped puts these elements back. Middleware does not run around these calls.
         """
         from tarry.verbs.redisson.codecs import codec_for
         from tarry.verbs.redisson.delayed.queue_context import keys_of
@@ -555,7 +556,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         """Adds headers to each job that a task of this registry adds. The decorated function returns the headers. It is called for each
         job, without arguments.
 
-        The headers are also added to jobs of included registries. If several give the same header, an included registry overrides
+        The headers are also added to jobs of included registries. If several registries give the same header, an included registry overrides
         the one that includes it, and ``options(headers=…)`` overrides both.
         """
         if not callable(make):

@@ -436,7 +436,7 @@ class JobPage(Generic[T]):
     cursor: str | None
     """Give it to ``list`` to get the next page; ``None`` on the last page."""
     scanned: int = 0
-    """How many jobs were read to make the page. A search reads jobs that do not match, too, so this may be more than it returns."""
+    """How many jobs were read to make the page. A search reads jobs that do not match, too, so this may be more than the page has."""
 
     def __iter__(self) -> Iterator[JobInfo[T]]:
         return iter(self.jobs)

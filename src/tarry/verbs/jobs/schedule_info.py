@@ -51,7 +51,7 @@ class Schedule(metaclass=HidesOtherWords):
     from_code: bool
     """Whether the code of a worker declares the schedule."""
     orphaned: bool
-    """Whether code declared the schedule once, and the code of no running worker declares it now."""
+    """Whether code declared the schedule earlier, and the code of no running worker declares it now."""
     version: str | None
     """A text that identifies the definition that code declared last; ``None`` if the schedule was put by hand."""
     declared: datetime | None = field(compare=False)
@@ -76,7 +76,7 @@ class Schedule(metaclass=HidesOtherWords):
         return [as_datetime(at) for at in found]
 
     def missed_by(self, moment: datetime, limit: int) -> list[datetime]:
-        """The missed occurrences that would get a job at this moment, if no client pops before. By the rule ``missed`` these are none, the
+        """The missed occurrences that would get a job if the next client popped at ``moment``. By the rule ``missed`` these are none, the
         last one, or all.
 
         Returns at most ``limit`` occurrences, the earliest first. Raises ``BadInput`` if this machine does not know the time zone.
@@ -96,17 +96,17 @@ class Schedule(metaclass=HidesOtherWords):
 
     @property
     def priority(self) -> int:
-        """The priority of its jobs."""
+        """The priority of the schedule's jobs."""
         return self.head.priority
 
     @property
     def key(self) -> str | None:
-        """The key of its jobs."""
+        """The key of the schedule's jobs."""
         return self.head.key
 
     @property
     def max_lateness(self) -> timedelta | None:
-        """The maximum lateness of its jobs; ``None``: the topic's."""
+        """The maximum lateness of the schedule's jobs; ``None`` if they have that of the topic."""
         return None if self.head.max_lateness_us is None else as_timedelta(self.head.max_lateness_us)
 
     @property

@@ -183,7 +183,7 @@ class KeyStats:
     next_run: datetime | None
     """When the next job of the key can be handed out; ``None`` if no job waits, or if a reserved job of the key must end first."""
     paused_until: datetime | None
-    """When the key's pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
+    """When the key's pause ends; in the year 9999 if only ``resume`` ends the pause; ``None`` if the key is not paused."""
     concurrency: int | None
     """The topic's ``key_concurrency``."""
     rate: Rate | None

@@ -31,4 +31,4 @@ class LockState:
     remaining: timedelta | None
     """The time until the lease ends; ``None`` if the lock is free, or if it has no lease but ends with its holder's session (ZooKeeper)."""
     waiting: int | None
-    """How many wait for the lock. On Redis this counts clients (on a Cluster, those of one node), on ZooKeeper threads and tasks."""
+    """How many clients wait for the lock (on a Cluster, only those of one node); on ZooKeeper, how many threads and tasks."""
