@@ -59,7 +59,7 @@ class JobExists(TarryError):
 
 
 class TopicFull(TarryError):
-    """The topic has reached its limit of waiting jobs, by ``configure(max_pending=, max_pending_bytes=)``. The job was not added; add it again later, or run more workers."""
+    """The topic has as many waiting jobs, or bytes of them, as ``configure(max_pending=, max_pending_bytes=)`` allows. The job was not added; add it again later, or run more workers."""
 
     code = "topic_full"
 
@@ -73,7 +73,7 @@ class TopicFull(TarryError):
         super().__init__(message or named or self.__doc__)
         #: the name of the topic
         self.topic = topic
-        #: how many jobs of the same ``add_many`` were added: those of the scripts before this one, and those of other partitions
+        #: how many jobs of the same ``add_many`` were added, by the scripts before this one and in other partitions
         self.done = done
 
 
@@ -113,8 +113,8 @@ class StaleReceipt(TarryError):
 
 
 class StepNotKept(TarryError):
-    """The function of a step has run, and its result cannot be kept: it is no JSON, or the steps of the job have more than 64 KB. A retry
-    would run it again, so a worker sets the job aside as dead. Return less, such as the number of a receipt, and kick the job."""
+    """The function of a step has run, but its result cannot be kept: it cannot be encoded as JSON, or the results of the job's steps exceed 64 KB.
+    A retry would run the function again, so a worker sets the job aside as dead. Return less, such as an id, and kick the job."""
 
     code = "step_not_kept"
 

@@ -12,8 +12,8 @@ __all__ = ["TestAsyncClient", "TestAsyncClock", "TestClient", "TestClock", "star
 
 @contextmanager
 def start_server(folder: Path) -> Generator[str]:
-    """A private embedded server with its files in a folder; yields its URL. The server keeps no data after its end, and permits imaginary
-    time. It ends with the block, or with its process."""
+    """A private embedded server with its files in a folder; yields its URL. The server permits imaginary time. It ends with the block, or with the
+    process that started it, and keeps no data after that."""
     from tarry.connections.embedded.shared_server import TEST_OPTIONS, join_server
 
     with join_server(folder, linger_s=0, options=TEST_OPTIONS) as share:

@@ -19,7 +19,7 @@ from tarry.errors import BadInput
 
 
 class Control(CeleryControl):
-    """Celery's ``app.control``. ``AsyncResult.revoke()`` and ``celery control revoke`` come here, too."""
+    """Celery's ``app.control``. ``AsyncResult.revoke()`` and ``celery control revoke`` use it, too."""
 
     @property
     def _waiting(self) -> WaitingTasks:
@@ -44,7 +44,7 @@ class Control(CeleryControl):
         return answer
 
     def reschedule(self, task_id: str, *, countdown: float | None = None, eta: datetime | None = None) -> bool:
-        """Sets another time for a waiting task. Returns whether it still waited; a task that was published or revoked stays as it is."""
+        """Sets another time for a waiting task. Returns whether the task still waited; one that was published or revoked stays as it is."""
         if (countdown is None) == (eta is None):
             raise BadInput("countdown, eta: give one of the two.")
         return self._waiting.reschedule(

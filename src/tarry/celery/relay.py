@@ -78,7 +78,7 @@ class Relay:
         self._broker = Broker(app)
 
     def stop(self) -> None:
-        """Ends ``run`` after the messages that are being published. May be called from any thread."""
+        """Ends ``run`` when the messages that it is publishing are sent. May be called from any thread."""
         self._stop_early = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stopping.set)

@@ -156,7 +156,7 @@ class _AsyncEngine(AsyncEngine):
 
 
 class TestClient(Client):
-    """``tarry.Client`` by an imaginary clock."""
+    """A ``tarry.Client`` whose time is an imaginary clock's."""
 
     __test__ = False
 
@@ -169,7 +169,7 @@ class TestClient(Client):
 
 
 class TestAsyncClient(AsyncClient):
-    """``tarry.AsyncClient`` by an imaginary clock."""
+    """A ``tarry.AsyncClient`` whose time is an imaginary clock's."""
 
     __test__ = False
 

@@ -67,7 +67,7 @@ class WorkerTopic(Struct, frozen=True):
     """Whether the topic has no tasks, and one handler that takes all its jobs, whatever their bodies are."""
 
     def max_attempts_of(self, task: str | None) -> int | UnsetType | None:
-        """The ``max_attempts`` of the task, or of the topic's handler if it has no tasks; ``UNSET`` if none is set."""
+        """The ``max_attempts`` of the task, or of the topic's handler if the topic has no tasks; ``UNSET`` if none is set."""
         handler = self.handlers[0] if task is None and len(self.handlers) == 1 else task
         return UNSET if handler is None else self.max_attempts.get(handler, UNSET)
 
@@ -99,7 +99,7 @@ class WorkerInfo(Struct, frozen=True):
     version: str
     """The version of tarry that it runs."""
     since: datetime
-    """Since when the server knows it."""
+    """When the server first learned of it."""
     reported_at: datetime
     """When the worker reported these values."""
     now: datetime
@@ -113,7 +113,7 @@ class WorkerInfo(Struct, frozen=True):
     topics: tuple[WorkerTopic, ...]
     """The topics that it consumes."""
     jobs: tuple[HeldJob, ...]
-    """The ten jobs that it has had for the longest time."""
+    """Its running jobs; of more than ten, those that have run for the longest time."""
     mode: str
     """Its mode: ``work``, ``quiet`` (it takes no new jobs) or ``stop``."""
     asked: str = ""

@@ -30,7 +30,7 @@ class TestClock(Clock):
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
         self.client: TestClient = TestClient(url, self, namespace=namespace)
-        """A client of the test's server, by this clock."""
+        """A client of the test's server, whose time is this clock's."""
         self._workers: list[Worker] = []
         self._attached = ExitStack()
 
@@ -44,9 +44,9 @@ class TestClock(Clock):
             self._workers.append(worker)
 
     def advance(self, duration: Duration) -> None:
-        """Advances the clock; attached workers run the jobs that become due, each at its moment. Raises ``BadInput``.
+        """Advances the clock; attached workers run the jobs that become due, each at its moment. Returns when all are done.
 
-        Returns when all are done. In an async test: ``await tarry_async_clock.advance(…)``.
+        In an async test, where this raises ``BadInput``: ``await tarry_async_clock.advance(…)``.
         """
         if self._workers and _in_a_loop():
             raise BadInput(
@@ -104,7 +104,7 @@ class TestAsyncClock:
 
     def __init__(self, clock: TestClock) -> None:
         self.clock = clock
-        """The test clock that it stands for."""
+        """The test clock that it advances."""
 
     @property
     def now(self) -> datetime:

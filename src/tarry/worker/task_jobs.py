@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class TaskJob(Added, Generic[R], frozen=True, dict=True):
-    """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are from that moment; ``get``
+    """A job that ``task.add`` added; ``R`` is what the function returns. ``state`` and ``due`` are from the moment of the add; ``get``
     reads the job as it is now."""
 
     topic: str
@@ -46,7 +46,7 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
         return self._topic.get(self.id)
 
     def result(self, *, wait: Duration | None = 0) -> R:
-        """The result of the function, as its annotation says. ``wait``: how long to wait for it; ``None``: without a limit.
+        """The result of the function, in the type of its annotation. ``wait``: how long to wait for it; ``None``: without a limit.
 
         Raises ``NoResult``, as ``task.result(id)`` does.
         """

@@ -139,7 +139,8 @@ class RunOptions:
 class Task(Generic[P, R, C], metaclass=HidesOtherWords):
     """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``.
 
-    ``Task[P, R, C]``: its parameters, the type of its result, and what a direct call returns, which is ``R`` or a coroutine.
+    In ``Task[P, R, C]``, ``P`` are the function's parameters, ``R`` is the type of its result, and ``C`` is what a direct call returns: ``R`` or a
+    coroutine.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
 
     @property
     def topic_name(self) -> str:
-        """The topic that its jobs are added to: the one that it was given, or that of the worker's name."""
+        """The topic that its jobs are added to: the given one, or the topic that has the worker's name."""
         return self.inner.topic_name
 
     if not TYPE_CHECKING:
@@ -193,11 +194,11 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await TaskOptions(self, DEFAULT_OPTIONS, None).add_async(*args, **kwargs)
 
     def cancel(self, id: str, *, running: bool = False) -> State | None:
-        """Deletes a job by its id, so that the task does not run. Returns the state it was in, or ``None`` if it is gone
-        already.
+        """Deletes a job by its id, so that the task does not run. Returns the state that the job was in, or ``None`` if it is already
+        gone.
 
-        Ids belong to the topic, so two tasks of one topic share them. A run that has begun is not repeated. With ``running``
-        its worker stops it, within half of the worker's time to run: an async function is cancelled, and a child process is killed. A
+        Ids belong to the topic, so two tasks of one topic share them. If a run has begun, it goes on, but is not repeated. With ``running=True`` the
+        worker stops the run within half of its time to run: an async function is cancelled, and a child process is killed. A
         function in a thread cannot be stopped, but sees that ``tarry.current_job().lost`` is true.
         """
         return self.inner.open_topic().delete(id, running=running)
@@ -226,10 +227,10 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         return await self.inner.open_async_topic().get(id)
 
     def result(self, id: str, *, wait: Duration | None = 0) -> R:
-        """The result of the function for the job with this id, as its annotation says. The task or the topic needs
-        ``keep_finished``.
+        """The result of the function for the job with this id, in the type of the function's annotation. The task or the topic
+        needs ``keep_finished``.
 
-        ``wait`` says how long to wait for it; ``None``: without a limit. Raises ``NoResult`` if the job is not finished
+        ``wait`` says how long to wait for the result; ``None``: without a limit. Raises ``NoResult`` if the job is not finished
         within ``wait``, is dead or unknown, or its result was not kept.
         """
         found: R = self.inner.open_topic().result(id, wait=wait, type=self.inner.result_type)
@@ -258,7 +259,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         durability: Durability = None,
         **words: Never,
     ) -> TaskOptions[P, R]:
-        """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
+        """Sets options of the job, the same as those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
         if others or words:
             refuse_others(Task.options, self, OF_JOBS, others, words)
         options = JobOptions(

@@ -41,17 +41,17 @@ UNKNOWN_TASKS_DIE_AFTER: Duration = "1d"
 class Worker(Registry):
     """Calls your functions when jobs are due: pops, runs, finishes. A job whose handler raises is released with back-off.
 
-    ``name``         the application's, and the topic of its tasks; a worker without a name has handlers (``on``) and no tasks
+    ``name``         the application's name, which is also the topic of its tasks; a worker without a name has handlers (``on``) and no tasks
     ``url``, ``namespace``  those of ``Client``
     ``client``       instead of both: a ``Client`` or an ``AsyncClient`` whose server, namespace and settings it uses
     ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
-    ``ttr``          how soon the jobs of a worker that is cut off come back; running jobs are renewed well before it is over
+    ``ttr``          after what time the jobs of a worker that is cut off come back; running jobs are renewed well before this time is over
     ``release_on_disconnect``  a killed worker's jobs go to another running worker within two seconds if the server sees its connection end,
                      otherwise after their time to run; ``False``: always after their time to run
     ``grace``        how long running handlers may go on after ``stop``
-    ``unknown_tasks_die_after``  a job is dead when no worker has known its task for this time; with ``None`` it waits forever
+    ``unknown_tasks_die_after``  a job is set aside as dead when no worker has known its task for this time; with ``None`` it waits forever
     ``warn_blocked_after``  a handler that blocks the event loop for longer is named in the log
-    ``max_jobs_per_child``  after how many jobs a child process is replaced, of ``tarry worker`` or of ``run="process"``
+    ``max_jobs_per_child``  after how many jobs a child process, of ``tarry worker`` or of ``run="process"``, is replaced
     """
 
     _naming = 'tarry.Worker("shop")'
@@ -117,8 +117,8 @@ class Worker(Registry):
     ) -> Generator[Worker]:
         """A block in which the worker works on another server, and its tasks add their jobs there: for tests.
 
-        ``namespace`` goes with a URL, because a client has its own. With ``start=False``, ``async with worker`` does not start the worker;
-        call ``run_until_idle`` yourself.
+        Give ``namespace`` only with a URL, because a client has a namespace of its own. With ``start=False``, ``async with worker`` does not start
+        the worker; call ``run_until_idle`` yourself.
         """
         before = self.inner.clients, self._idle
         self.inner.clients, self._idle = clients.WorkerClients(server, namespace), not start
@@ -162,8 +162,8 @@ class Worker(Registry):
     async def run_until_idle(self) -> int:
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then.
 
-        The worker also does jobs that become due meanwhile, such as those that a handler adds, and retries, but not those that a rate
-        or a pause holds back. Cancelling the call releases the running jobs at once, and counts no attempt.
+        The worker also does the jobs that become due meanwhile: those that a handler adds, and retries. Jobs that a rate or a pause holds
+        back are left. Cancelling the call releases the running jobs at once, and counts no attempt.
         """
         return await self._execute(signals=False, until_idle=True)
 

@@ -121,8 +121,8 @@ class AsyncClient:
         ``wait``  how long to wait for it; ``None``: forever
         ``lease``  the time after which the lock ends, even if its holder does not notice; ``None``: as long as this process and its
                  connection live
-        ``shared``  with ``True`` it is the ``InterProcessMutex`` of a Java program with Curator, by its path, such as ``/locks/stock``. It is the same in
-                 every namespace
+        ``shared``  with ``True`` the lock is the ``InterProcessMutex`` of a Java program with Curator, and ``name`` is its path, such as ``/locks/stock``.
+                 The lock is then the same in every namespace
         """
         return AsyncLock(
             self._part,

@@ -56,7 +56,7 @@ TOTALS = {
     "popped": "Jobs that were handed out.",
     "finished": "Jobs that were finished.",
     "released": "Jobs that were released.",
-    "timed_out": "Reservations whose time to run was over.",
+    "timed_out": "Reservations that ended because their time to run was over.",
     "died": "Jobs that became dead.",
     "too_late": "Jobs that became dead because they were later than their max_lateness.",
     "kicked": "Dead jobs that were made ready again.",
@@ -64,11 +64,11 @@ TOTALS = {
     "replaced": "Jobs that were replaced by a new job with the same id.",
     "refused": "Receipts that were refused.",
     "repeated": "Jobs of a repeated add that the server recognized, and so did not add again.",
-    "lost": "Records that were missing.",
+    "lost": "Records of jobs that were missing.",
     "swept": "Dead jobs that were deleted because they had been kept for long enough.",
     "not_added": "Jobs that were refused because the topic was full.",
     "held": "How often a schedule was due and waited, because the topic was full.",
-    "finished_lost": "Finished jobs of which not even the id could be kept, though their topic or their handler keeps them.",
+    "finished_lost": "Finished jobs whose ids could not be kept, although their topic or their handler keeps finished jobs.",
 }
 PRODUCERS = {
     "max_pending": "How many jobs may wait, delayed and ready; only of topics with such a limit.",

@@ -53,7 +53,7 @@ class End(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class UnknownEnds:
-    """Ends from ``since`` to ``until`` are missing, because some of them are no longer kept. Those that are kept follow."""
+    """Some ends of jobs from ``since`` to ``until`` are missing, because they are no longer kept. The ends that are still kept follow."""
 
     since: datetime
     """Where the gap begins."""

@@ -84,7 +84,7 @@ class Stats:
     delayed: int
     """Jobs that are not due yet."""
     ready: int
-    """Jobs that may be handed out, those whose reservation is over among them."""
+    """Jobs that may be handed out, including those whose reservation is over."""
     reserved: int
     """Jobs that a consumer has."""
     dead: int
@@ -94,9 +94,9 @@ class Stats:
     oldest_ready: datetime | None
     """When the first of the ready jobs was due."""
     paused_until: datetime | None
-    """When the pause ends, in the year 9999 if only ``resume`` ends it; ``None``: it is not paused."""
+    """When the pause ends; in the year 9999 if only ``resume`` ends it. ``None``: the topic is not paused."""
     limited: LimitStatus | None
-    """The pause or limit that ready jobs wait for, which does not make them late; ``None``: there is none."""
+    """The pause or limit that ready jobs wait for; this wait does not count as lateness. ``None``: nothing holds the ready jobs back."""
     watching: int
     """How many consumers have promised to look when the next job is due: two at most."""
     added: int
@@ -106,7 +106,7 @@ class Stats:
     timed_out: int
     died: int
     too_late: int
-    """Those of ``died`` that were later than their ``max_lateness``."""
+    """Jobs that died because they were later than their ``max_lateness``; ``died`` counts them, too."""
     kicked: int
     deleted: int
     replaced: int
@@ -122,15 +122,15 @@ class Stats:
     finished_kept: int = 0
     """Finished jobs that are kept."""
     finished_lost: int = 0
-    """Finished jobs of which not even the id could be kept: an add that says ``once`` adds them again."""
+    """Finished jobs whose ids could not be kept, so an add with ``if_exists="once"`` would add them again."""
     died_lately: int = 0
     """Dead jobs that became dead in the last ten minutes."""
     last_died: datetime | None = None
-    """When the last of the dead jobs died."""
+    """When the latest of the dead jobs died."""
     last_popped: datetime | None = None
     """When a job was last handed out."""
     expired: int = 0
-    """Ready jobs whose reservation is over. The next pop puts them back."""
+    """Jobs whose reservation is over. They count as ready, and the next pop puts them back."""
     damaged: int = 0
     """Faults: jobs whose record is missing, and records of jobs that are in no state. ``check`` lists them."""
     due_in_1m: int = 0
@@ -140,21 +140,21 @@ class Stats:
     due_in_15m: int = 0
     """Delayed jobs that will be due in the next fifteen minutes."""
     full: bool = False
-    """Whether another job would be refused with ``TopicFull``; with partitions, by at least one of them."""
+    """Whether a new job would be refused with ``TopicFull``; with partitions, whether at least one partition would refuse it."""
     not_added: int = 0
     """Jobs that were refused with ``TopicFull``."""
     held: int = 0
     """How often a schedule was due and waited, because the topic was full."""
     pending_bytes: int | None = None
-    """The bytes of the bodies of delayed and ready jobs, if ``max_pending_bytes`` limits them; ``None``: not limited, or not
+    """The bytes of the bodies of delayed and ready jobs; ``None``: ``max_pending_bytes`` does not limit them, or they are not
     counted yet."""
     max_pending: int | None = None
     """How many jobs may wait, in all partitions together; ``None``: any number."""
     max_pending_bytes: int | None = None
     held_back: int = 0
     """Ready jobs that cannot be handed out now, because others of their key run, or their key has spent its rate, is paused or waits for a
-    retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1,
-    it counts one job of each further key as free, so it may be too high."""
+    retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1
+    it may be too high, because it assumes that only one job of each further key can be handed out."""
     can_go_since: datetime | None = None
     """The moment from which the first ready job that no key holds back could have been handed out; ``None`` if there is no such job."""
 
@@ -274,7 +274,7 @@ class TopicSettings:
     max_pending: int | None = None
     """How many jobs may wait before an add raises ``TopicFull``; ``None``: any number."""
     max_pending_bytes: int | None = None
-    """How many bytes their bodies may have together; ``None``: any number."""
+    """How many bytes the bodies of waiting jobs may have together; ``None``: any number."""
     key_concurrency: int | None = None
     """How many jobs of one key may be reserved at a time; ``None``: any number."""
     key_rate: Rate | None = None
@@ -282,11 +282,11 @@ class TopicSettings:
     fair: bool = False
     """Whether the keys take turns."""
     retry_holds_key: bool = False
-    """Whether a job that waits for a retry keeps the others of its key waiting."""
+    """Whether a job that waits for a retry keeps the other jobs of its key waiting."""
 
     def attempts_of(self, job: JobInfo[Any], handlers: int | UnsetType | None) -> int | None:
-        """How many attempts a job of this topic has: by its own option, by its handler (``UNSET`` if that has none), or by
-        the topic."""
+        """How many attempts a job of this topic may have. The job's own option counts first, then that of its handler (``UNSET``:
+        the handler sets none), then the topic's."""
         own: int | UnsetType | None = UNSET
         with suppress(BodyError):
             own = given_max_attempts(job.head.max_attempts)
