@@ -80,8 +80,8 @@ class TopicFull(TarryError):
 class UnknownTopic(TarryError):
     """Nothing was ever added to this topic, and nothing is configured for it: check for a typo, or another namespace.
 
-    Commands, services and the dashboard report it where they show or empty a topic. The verbs of a client never raise it: to them
-    an unknown topic is an empty one."""
+    Commands, services and the dashboard report it when they are asked to show or empty such a topic. The verbs of a client never raise it: to
+    them an unknown topic is an empty one."""
 
     code = "unknown_topic"
 
@@ -172,7 +172,7 @@ class Unavailable(TarryError, ConnectionError):
 
 
 class Unconfirmed(TarryError):
-    """The job was added, but ``durability`` was not reached in time. Check the replicas, or the disk; do not add it again."""
+    """The job was added, but the ``durability`` that you asked for was not confirmed in time. Check the replicas, or the disk; do not add the job again."""
 
     code = "unconfirmed"
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import environment, worker_faults
 from .environment import Environment, Fault
 
-KILL = "Everything acknowledged is kept, except for everysec's last second or two."
+KILL = "Everything acknowledged is kept, except for what `everysec` may lose: the last second or two."
 BACK = "A killed worker's jobs are ready again within two seconds; a living worker keeps its jobs while one of its connections works."
 ALWAYS = "Never early; no old receipt accepted; no job twice without a promised reason; nothing acknowledged is lost."
 
@@ -68,7 +68,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "processes-killed", "producers, consumers, workers, their children and the service are killed (kill -9)",
-            "The jobs of a dead process are handed out again after their time to run, at once if it had a parent. A killed worker's jobs go to "
+            "The jobs of a dead process are handed out again after their time to run, or at once if a parent process releases them. A killed worker's jobs go to "
             "another running worker within two seconds if the server sees its connection end, otherwise after their time to run.",
             environment.one_server, {environment.client_killed: 6, environment.all_of_a_role_killed: 1, environment.service_killed: 1},
             gap_s=(0.2, 1.5),
@@ -180,7 +180,7 @@ FAMILIES: dict[str, Family] = {
             environment.faked_clock, {worker_faults.clock_stepped_while_killed: 1}, gap_s=(1, 3), workload="workers", server_clock=False,
         ),
         _family(
-            "mixed", "a proxy, server killed, processes killed and frozen, memory full: all in one run", KILL, environment.proxied,
+            "mixed", "connections broken by a proxy, server killed, processes killed and frozen, memory full: all in one run", KILL, environment.proxied,
             {
                 environment.server_killed: 1, environment.client_killed: 3, environment.client_frozen: 1, environment.line_reset: 1, environment.line_cut: 1,
                 environment.line_refused: 1, environment.memory_full: 1,

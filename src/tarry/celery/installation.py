@@ -34,7 +34,7 @@ class Control(CeleryControl):
         *args: Any,
         **options: Any,
     ) -> Any:
-        """Sends a command to the workers, as Celery does. If it revokes a task that still waits, the task is deleted first."""
+        """Sends a command to the workers, as Celery does. If the command revokes a task that still waits, the task is deleted first."""
         try:
             if command in ("revoke", "terminate") and destination is None:
                 task_ids = {**(arguments or {}), **options}.get("task_id")

@@ -38,10 +38,11 @@ class DictVerbs(Protocol[K, V]):
 
 @own_methods
 class MapDict(MappingOperators[K, V]):
-    """A map cache as a ``MutableMapping``. Made by ``cache.as_dict()``; it has no state of its own.
+    """A map cache as a ``MutableMapping``. ``cache.as_dict()`` makes it, and all its data is in the map cache.
 
-    ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)``, ``for key in entries``. A value is
-    never ``None``. Entries that are put here live forever; to give them a time to live, use the methods of the map.
+    The dictionary has ``entries[key]``, ``key in entries``, ``len(entries)``, ``del entries[key]``, ``entries.pop(key)`` and
+    ``for key in entries``. A value cannot be ``None``. Entries that are put here never expire. To give an entry a time to live, use the
+    methods of the map cache.
     """
 
     def __init__(self, cache: DictVerbs[K, V], page: Callable[[bytes], Page]) -> None:
