@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import datetime, timezone
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs.add import add_job
 from tarry.verbs.jobs.options import HORIZON_US, JobOptions
 from tarry.verbs.jobs.topic_context import ADD, ADD_LATER, ADD_SOON, ADD_WITH_KEY
+from walked import cases
 
 US = 1e-6
 SECOND = 1_000_000
@@ -39,6 +41,8 @@ SITUATIONS = {
     "with two": lambda topic, server, now: server.zadd(topic.verbs.keys.watch, {"one": now, "two": now + 100}),
 }
 """Made before the add, in a topic that may have a job."""
+numbers = count()
+"""Of the topics that a test has."""
 
 
 def adding(topic: Any, id: str | None = None, **options: Any) -> ScriptCall[Any]:
@@ -123,14 +127,14 @@ def written(topic: Any, server: Any) -> dict[bytes, Any]:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("earlier", [None, 0, 3, 600], ids=str)
-@pytest.mark.parametrize("options", PLAIN, ids=str)
+@cases("earlier", [None, 0, 3, 600])
+@cases("options", PLAIN)
 def test_the_small_script_writes_and_answers_what_the_large_one_does(
     client: TestClient, server: Any, clock: Clock, options: dict[str, Any], earlier: float | None, situation: str
 ) -> None:
     seen: dict[str, list[Any]] = {"small": [], "large": []}
     for name, told in seen.items():
-        topic = client.topic(name)
+        topic = client.topic(f"{name} {next(numbers)}")
         if earlier is not None:
             topic.engine.run(adding(topic, "before", delay=earlier))
         SITUATIONS[situation](topic, server, clock.us)
@@ -152,17 +156,15 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.parametrize(
-    "situation", ["plain", "paused", "with a consumer", "popped", "of another key", "its key is paused"]
-)
-@pytest.mark.parametrize("earlier", [0, 3, 600])
-@pytest.mark.parametrize("options", [{}, {"delay": 5}, {"delay": "1h"}, {"at": Y2027}, PLAIN[-1]], ids=str)
+@cases("situation", ["plain", "paused", "with a consumer", "popped", "of another key", "its key is paused"])
+@cases("earlier", [0, 3, 600])
+@cases("options", [{}, {"delay": 5}, {"delay": "1h"}, {"at": Y2027}, PLAIN[-1]])
 def test_the_small_script_adds_a_job_with_a_key_as_the_large_one_does(
     client: TestClient, server: Any, clock: Clock, options: dict[str, Any], earlier: float, situation: str, limits: str
 ) -> None:
     seen: dict[str, list[Any]] = {"small": [], "large": []}
     for name, told in seen.items():
-        topic = client.topic(name)
+        topic = client.topic(f"{name} {next(numbers)}")
         topic.configure(**LIMITS[limits])
         client.engine.run(adding(topic, "before", delay=earlier, key="k").as_large())
         if situation == "popped":
