@@ -57,6 +57,9 @@ settings.load_profile("tarry")
 for _wait in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _wait, 60.0)
 
+# redis-py looks its version up in the files of the distribution, for each connection: a tenth of a small test.
+redis.utils.get_lib_version = cache(redis.utils.get_lib_version)  # type: ignore[attr-defined]
+
 # A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
