@@ -43,7 +43,7 @@ _instrumented: WeakSet[Registry] = WeakSet()
 
 
 def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Headers for ``add`` with the current span's context and your ``own`` headers.
+    """Returns the headers to give to ``add``: the current span's context, and your ``own`` headers.
 
     If a header of yours has the same name as one of the span's, yours counts. OpenTelemetry's propagators write the
     span's headers (``OTEL_PROPAGATORS``; W3C ``traceparent`` by default).

@@ -84,7 +84,7 @@ class Relay:
             self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def run(self) -> None:
-        """Works until ``stop``."""
+        """Publishes due messages until ``stop`` is called."""
         self._loop = asyncio.get_running_loop()
         if self._stop_early:
             return

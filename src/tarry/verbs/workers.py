@@ -59,8 +59,8 @@ class WorkerTopic(Struct, frozen=True):
     max_attempts: dict[str, int | None] = {}
     """The limit of attempts of each handler that sets one; ``None``: any number of attempts."""
     longest_ms: dict[str, int] = {}
-    """For each handler the longest time between a job's pop and its end, in milliseconds. It covers at least the last half
-    hour, at most the last hour."""
+    """For each handler the longest time between a job's pop and its end, in milliseconds. Jobs of the last half hour count, and at most
+    those of the last hour."""
     own_slots: int = 0
     """How many of the worker's slots only this topic may use."""
     takes_any_body: bool = False
@@ -109,7 +109,7 @@ class WorkerInfo(Struct, frozen=True):
     busy: int
     """How many jobs are running."""
     stopping: bool
-    """Whether it is stopping: it takes no new jobs."""
+    """Whether it is stopping, and so takes no new jobs."""
     topics: tuple[WorkerTopic, ...]
     """The topics that it consumes."""
     jobs: tuple[HeldJob, ...]

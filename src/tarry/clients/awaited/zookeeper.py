@@ -72,7 +72,7 @@ class AsyncClient:
 
     ``hosts``            ``"host:port,host:port"``
     ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
-    ``session_timeout``  how long this process may be silent until ZooKeeper gives its locks to others: two
+    ``session_timeout``  how long this process may be silent before ZooKeeper gives the process's locks to others: two
                          to twenty ticks of the server (4 s to 40 s by default)
     ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
     """
@@ -81,7 +81,7 @@ class AsyncClient:
     #
     # ``hosts``            ``"host:port,host:port"``
     # ``namespace``        keeps applications apart on one ZooKeeper: the locks are below ``/tarry/NAMESPACE``
-    # ``session_timeout``  how long this process may be silent until ZooKeeper gives its locks to others: two
+    # ``session_timeout``  how long this process may be silent before ZooKeeper gives the process's locks to others: two
     #                      to twenty ticks of the server (4 s to 40 s by default)
     # ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
 
@@ -133,7 +133,7 @@ class AsyncClient:
         )
 
     async def locks(self) -> list[str]:
-        """The names of the locks of the namespace that were ever acquired, held or not."""
+        """The names of all locks of the namespace that were ever acquired, whether they are held now or not."""
         locks = self._part()
         return await locks.run(locks.zookeeper_backend.list_names())
 

@@ -67,7 +67,7 @@ TOTALS = {
     "lost": "Records of jobs that were missing.",
     "swept": "Dead jobs that were deleted because they had been kept for long enough.",
     "not_added": "Jobs that were refused because the topic was full.",
-    "held": "How often a schedule was due and waited, because the topic was full.",
+    "held": "How often a schedule was due but had to wait, because the topic was full.",
     "finished_lost": "Finished jobs whose ids could not be kept, although their topic or their handler keeps finished jobs.",
 }
 PRODUCERS = {

@@ -144,7 +144,7 @@ class Stats:
     not_added: int = 0
     """Jobs that were refused with ``TopicFull``."""
     held: int = 0
-    """How often a schedule was due and waited, because the topic was full."""
+    """How often a schedule was due but had to wait, because the topic was full."""
     pending_bytes: int | None = None
     """The bytes of the bodies of delayed and ready jobs; ``None``: ``max_pending_bytes`` does not limit them, or they are not
     counted yet."""
