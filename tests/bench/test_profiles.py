@@ -70,7 +70,7 @@ def test_layers_are_packages_and_libraries():
     assert bytecodes.layer_of(str(profiles.__file__)) == bytecodes.CALLER
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bytecodes_of_a_client_are_counted_by_layer(monkeypatch):
     monkeypatch.setattr(program, "OPERATIONS", FEW)
     found = program.clients("bytecodes")
@@ -82,7 +82,7 @@ def test_bytecodes_of_a_client_are_counted_by_layer(monkeypatch):
     assert found["empty_script"]["redis-py"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_valgrind
 def test_instructions_are_counted_and_are_the_same_twice(tmp_path):
     """Of a program that needs no second to start there, as a client does."""

@@ -11,7 +11,7 @@ import rabbitmqs
 from until import until
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_broker_s_log_says_which_connections_broke(tmp_path: Path) -> None:
     kept = tmp_path / "kept" / "rabbitmq.log"
     with rabbitmqs.server() as node:
