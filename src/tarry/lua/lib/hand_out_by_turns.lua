@@ -15,12 +15,15 @@ if recount then
 end
 
 -- include read_key
+-- What is read of a key: as many entries as it has places, those of its reserved jobs first, or only two that wait, where it has no limit or a high one.
+local from, limit = '\0"', 2
+if concurrency > 0 and concurrency <= FEW_PLACES then from, limit = '\0', concurrency end
 
 max_jobs = math.min(max_jobs, MOST_BY_TURNS)  -- such a job takes longer: the next pop gives more
 local may_have_more, passed, ahead = true, 0, math.huge  -- keys that are due after now, and before the ring ends
 while may_have_more and handed < max_jobs and buried < 100 and skipped < MOST_SKIPPED and bytes < ENOUGH and not is_full do
   local reads, skipped_before, passed_before = math.min(max_jobs - handed, step), skipped, passed
-  local found, owners, entries, changed, wrong = {}, {}, {}, {}, {}
+  local found, owners, entries, since, changed, wrong = {}, {}, {}, {}, {}, {}
   is_given = {}
 -- include take_by_turns
   local picked = n

@@ -1,7 +1,7 @@
 -- Writes what is reserved by turns, and the turns. Those of keys that had no job, or whose job was not handed out, are found again.
 local places, spent, given, gone, soonest = {}, {}, {}, {}, ahead
 for i = 1, picked do
-  local key = owners[i] and owners[i].key
+  local key = owners[i]
   if key and is_given[i] then
     places[#places + 1], places[#places + 2] = 0, key .. '\0!' .. found[2 * i - 1]
     if of_rate > 0 then spent[#spent + 1], spent[#spent + 2] = text(pace_after_one), 'r' .. key end
@@ -13,10 +13,10 @@ if #places > 0 then redis.call('ZADD', by_key, unpack(places)) end
 if #spent > 0 then
 -- include spend_rates
 end
-for key, stream in pairs(changed) do
-  if stream.turn then
-    given[#given + 1], given[#given + 2] = text(stream.turn), key
-    soonest = math.min(soonest, stream.turn)
+for key, turn in pairs(changed) do
+  if turn then
+    given[#given + 1], given[#given + 2] = turn, key
+    soonest = math.min(soonest, turn)
   else
     gone[#gone + 1] = key
   end
@@ -29,8 +29,8 @@ if #wrong > 0 then
 -- include turns_again
   ring = turns_again(wrong, ring)
 end
-if #wrong == 0 and queue[first] then
-  next_turn = math.min(soonest, queue[first].turn)
+if #wrong == 0 and queue[2 * first] then
+  next_turn = math.min(soonest, queue[2 * first])
 else
   next_turn = tonumber(redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')[2] or nil)
 end

@@ -1,7 +1,7 @@
 -- A job that was taken by turns. The record of the usual one with a key has a nonce or none, and no other field.
-counted_for = owners[i] and owners[i].key
+counted_for = owners[i]
 if counted_for then
-  could_come = math.max(could_come, owners[i].could_come)
+  could_come = math.max(could_come, since[i])
   local top, flags = byte(value or '', FLAGS_AT - 1, FLAGS_AT)
   local from = flags and HEAD_SIZE + (flags % 16 >= HAS_NONCE and NONCE_SIZE or 0) or 0
   local further, more, length = byte(value or '', from + 1, from + 3)
