@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -193,3 +194,14 @@ def test_keys_that_look_like_entries_are_counted_each_for_itself(client: TestCli
     assert (topic.stats().delayed, topic.stats().ready, topic.stats().reserved) == (0, 0, 0)
     assert topic.busiest_keys() == ()
     assert topic.check().ok
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(client: TestClient, clock: Clock, limit: int) -> None:
+    topic = client.topic("t")
+    topic.configure(fair=True)
+    topic.add_many([NewJob(n, key="k") for n in range(2)])
+    topic.pause(600, key="k")
+    clock.advance(601)
+    assert sum(len(topic.pop_many(limit)) for _ in range(3)) == 2
+    assert timedelta(seconds=0.5) < topic.stats().lateness.max < timedelta(seconds=2)

@@ -37,6 +37,7 @@ USUAL: dict[str, Change] = {
     "some are reserved": lambda topic, server, clock: topic.pop_many(2),
     "a pause has ended": lambda topic, server, clock: topic.pause(60),
     "another key is paused": lambda topic, server, clock: topic.pause(60, key="other"),
+    "pauses of keys have ended": lambda topic, server, clock: [topic.pause(60, key=key) for key in "klm"],
     "a schedule is to come": lambda topic, server, clock: in_meta(topic, server, fires=clock.us + 5_000_000, ruled=1),
     "a consumer has a seat": lambda topic, server, clock: server.zadd(topic.verbs.keys.watch, {"one": clock.us}),
     "all jobs have keys": lambda topic, server, clock: delete_others(topic),
@@ -87,6 +88,7 @@ LEFT: dict[str, Change] = {
 
 PASSES: dict[str, Any] = {
     "a pause has ended": 70,
+    "pauses of keys have ended": 70,
     "a reservation is over": 1,
     "a dead job is too old": "31d",
     "all have keys, and a dead job is too old": "31d",
@@ -158,6 +160,7 @@ def popped(client: TestClient, server: Any, topic: Any, waiter: bytes) -> tuple[
     [
         *(("as it is", settings) for settings in SETTINGS),
         *((situation, settings) for situation in USUAL for settings in ("two places", "a rate")),
+        ("pauses of keys have ended", "turns"),
         *((situation, "two places") for situation in LEFT),
     ],
 )

@@ -22,9 +22,11 @@ repeat
   local max_attempts, keep_dead = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(rules[4] or DEFAULT_KEEP)
   if set[4] or set[8] or rules[6] or rules[9] or paused > now or next_schedule <= now or max_attempts < 2
     or math.floor(now / 60000000) > tonumber(set[3] or 0) or turn > now and turn > ring or ring > now + 1000000 then break end
+  local since = (concurrency > 0 or of_rate > 0) and turn or 0
   if of_rate > 0 or set[7] then
     local ends = redis.call('ZMSCORE', paces, 'r' .. key, 'p' .. key)
     if of_rate > 0 and tonumber(ends[1] or 0) > now or tonumber(ends[2] or 0) > now then break end
+    if since == 0 then since = tonumber(ends[2] or 0) end
   end
 
   local places = concurrency > 0 and concurrency - k + 1 or math.huge
@@ -88,7 +90,7 @@ repeat
   if time == 0 then time = tonumber(rules[2] or DEFAULT_TTR) end
   redis.call('ZADD', reserved, now + time, id)
   local guess, count = bucket, tonumber(set[9] or 0) + 1
-  late_by = now - math.max(at, paused, (concurrency > 0 or of_rate > 0) and turn or 0)
+  late_by = now - math.max(at, paused, since)
   if late_by < low or late_by >= high then
 -- include lateness
   end
