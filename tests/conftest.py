@@ -102,7 +102,8 @@ ROWS = 4
 
 HANG_LATER = (
     "docs model/test_model model/test_keys chaos/test_chaos chaos/test_killed_run dashboard/test_browser service/test_openapi testing/test_plugin sqs/test_losses "
-    "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench plugins/test_changed"
+    "distributed/test_migration_killed distributed/test_failover frameworks upgrade packaging watch bench plugins/test_changed "
+    "programs/test_cli_refusals scripts/test_small_adds vectors"
 ).split()
 """A machine that is ten times too slow needs more than the two minutes of ``plugin_hangs`` for these."""
 

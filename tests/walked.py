@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 T = TypeVar("T")
+LONGEST_NAME = 100
 
 
 def each(cases: Iterable[T], name: Callable[[T], str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -18,46 +19,52 @@ def each(cases: Iterable[T], name: Callable[[T], str]) -> Callable[[Callable[...
     kept = list(cases)
 
     def as_one(rule: Callable[..., None]) -> Callable[..., None]:
-        first, *fixtures = inspect.signature(rule).parameters.values()
-        return _walked(rule, [(name(case), {first.name: case}) for case in kept], fixtures)
+        first = next(iter(inspect.signature(rule).parameters))
+        return _walked(rule, [{first: case} for case in kept], {first: name})
 
     return as_one
 
 
 def cases(names: str | tuple[str, ...], rows: Iterable[Any], ids: Callable[[Any], str] = repr) -> Any:
-    """Like ``pytest.mark.parametrize``, as one test; under another one, or under pytest's, for each row of that."""
+    """``pytest.mark.parametrize`` as one test. Above another one it tries each row with each of the other's; those of pytest stand above."""
     arguments = (names,) if isinstance(names, str) else names
-    kept = [(row,) if isinstance(names, str) else row for row in rows]
+    kept = [dict(zip(arguments, (row,) if isinstance(names, str) else row, strict=True)) for row in rows]
 
     def as_one(rule: Callable[..., None]) -> Callable[..., None]:
-        found = [("-".join(map(ids, row)), dict(zip(arguments, row, strict=True))) for row in kept]
-        inner: list[tuple[str, dict[str, Any]]] = getattr(rule, "walked", [("", {})])
-        both = [(f"{name}-{more}".strip("-"), {**given, **also}) for name, given in found for more, also in inner]
-        parameters = inspect.signature(rule).parameters.values()
-        return _walked(getattr(rule, "rule", rule), both, [one for one in parameters if one.name not in arguments])
+        plain, inner, inner_ids = getattr(rule, "walked", (rule, [{}], {}))
+        return _walked(
+            plain,
+            [{**given, **more} for given in kept for more in inner],
+            {**dict.fromkeys(arguments, ids), **inner_ids},
+        )
 
     return as_one
 
 
 def _walked(
-    rule: Callable[..., None], rows: list[tuple[str, dict[str, Any]]], fixtures: Iterable[inspect.Parameter]
+    rule: Callable[..., None], rows: list[dict[str, Any]], ids: dict[str, Callable[[Any], str]]
 ) -> Callable[..., None]:
-    def walk(**given: Any) -> None:
+    def walk(**fixtures: Any) -> None:
         failed = []
-        for name, case in rows:
+        for row in rows:
             try:
-                rule(**case, **given)
+                rule(**row, **fixtures)
             except (AssertionError, pytest.fail.Exception) as error:
-                failed.append(f"{name}: {error}")
+                failed.append(f"{_name(row, ids)}: {error}")
                 if not getattr(error, "pytrace", True):  # it hangs
                     break
             except BaseException as error:
-                error.add_note(f"of {name}")
+                error.add_note(f"of {_name(row, ids)}")
                 raise
         if failed:
             pytest.fail("\n\n".join(failed), pytrace=False)
 
     made: Any = update_wrapper(walk, rule)
-    made.__signature__ = inspect.Signature(list(fixtures))  # what pytest gives
-    made.rule, made.walked = rule, rows
+    fixtures = [one for one in inspect.signature(rule).parameters.values() if one.name not in ids]
+    made.__signature__ = inspect.Signature(fixtures)  # what pytest gives
+    made.walked = (rule, rows, ids)
     return walk
+
+
+def _name(row: dict[str, Any], ids: dict[str, Callable[[Any], str]]) -> str:
+    return "-".join(ids[argument](value)[:LONGEST_NAME] for argument, value in row.items())

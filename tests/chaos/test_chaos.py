@@ -12,6 +12,7 @@ import pytest
 
 from chaos import plan, report
 from chaos.families import FAMILIES
+from walked import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +34,7 @@ def test_a_minute_of_mixed_faults_breaks_no_promise(tmp_path: Path, rate: str) -
     assert sum(n for name, n in run["counts"].items() if name.startswith("done: ")) >= 5
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@cases("name", FAMILIES)
 def test_a_seed_determines_the_plan(name: str) -> None:
     family = FAMILIES[name]
     once, again, other = (plan.steps(family, seed, 50) for seed in ("7", "7", "8"))

@@ -22,6 +22,7 @@ from tarry.clients.redisson.http_queues import HTTPBlockingQueueVerbs, HTTPDelay
 from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.redisson.delayed.queue_verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from walked import cases
 
 ELSEWHERE = {
     "pop",
@@ -66,7 +67,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("scripts", "requests", "name"),
     [(one, other, name) for one, other in PAIRS for name in sorted(verbs(one) - ELSEWHERE)],
 )
@@ -82,8 +83,8 @@ def public(kind: type) -> dict[str, Any]:
     return {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("client", [tarry.HTTPClient, tarry.AsyncHTTPClient])
-@pytest.mark.parametrize("name", sorted(public(tarry.Client)))
+@cases("client", [tarry.HTTPClient, tarry.AsyncHTTPClient])
+@cases("name", sorted(public(tarry.Client)))
 def test_an_http_client_has_all_methods_of_a_client(client: type, name: str) -> None:
     one, other = public(tarry.Client if client is tarry.HTTPClient else tarry.AsyncClient)[name], public(client)[name]
     if callable(one):

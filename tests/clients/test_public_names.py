@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import tarry
+from walked import cases
 
 TYPES = set(
     "LockLostEvent AsyncLockLostEvent GuardedQueue AsyncGuardedQueue Guard AsyncGuard GuardedItem GuardedStats Lateness LimitStatus "
@@ -40,7 +41,7 @@ def test_type_checkers_see_the_names_that_people_see(home: ModuleType) -> None:
     assert {name for name in dir(home) if not name.startswith("__")} == {*home.__all__, *more} - {"__version__"}
 
 
-@pytest.mark.parametrize(("home", "name"), [(home, name) for home in HOMES.values() for name in home.__all__])
+@cases(("home", "name"), [(home, name) for home in HOMES.values() for name in home.__all__])
 def test_every_public_name_can_be_imported(home: ModuleType, name: str) -> None:
     assert getattr(home, name) is not None
 

@@ -14,6 +14,7 @@ import tarry
 from tarry import zookeeper
 from tarry.clients.awaited.base_client import AsyncBaseClient
 from tarry.clients.blocking.base_client import BaseClient
+from walked import cases
 
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),
@@ -60,7 +61,7 @@ def test_blocking_and_async_classes_have_the_same_verbs(blocking: type, awaiting
     assert public_methods(blocking).keys() == public_methods(awaiting).keys()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("blocking", "awaiting", "name"),
     [(blocking, awaiting, name) for blocking, awaiting in PAIRS for name in public_methods(blocking)],
 )

@@ -19,9 +19,10 @@ from tarry import BadInput, ServerUnfit, Unavailable
 from tarry.connections.address import connection_class, find_address
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
+from walked import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "kind", "reached", "shown"),
     [
         ("redis://h", "server", "redis://h", "redis://h"),
@@ -95,7 +96,7 @@ def test_the_embedded_server_is_chosen_or_refused(url: str | None) -> None:
         find_address(url, {"TARRY_EMBEDDED": "maybe"})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "words"),
     [
         ("localhost:6379", "no scheme"),

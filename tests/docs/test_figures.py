@@ -11,7 +11,7 @@ import figures
 import generate
 import prose
 from doc_pages import MADE, PAGES, ROOT, name
-from walked import each
+from walked import cases, each
 
 BY_HAND = re.compile(
     r"""× | µs
@@ -100,7 +100,7 @@ OF_OTHERS = {
 OURS = [page for page in PAGES if page.parent.name in {"how-to", "tutorial", "explanation", "production", "reference"}]
 
 
-@pytest.mark.parametrize("page", [page for page in OURS if page.name != "compared.md"], ids=name)
+@cases("page", [page for page in OURS if page.name != "compared.md"], ids=name)
 def test_limits_are_references(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if not text.startswith(generate.NOTE):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 import generate
 import tarry
 from doc_pages import ROOT
@@ -13,6 +11,7 @@ from tarry import errors
 from tarry.programs.dashboard.sections import actions, downloads, sections
 from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service.routes import routes_of
+from walked import cases
 
 TEXT = (generate.DOCS / "interface.txt").read_text(encoding="utf-8")
 LINES = set(TEXT.splitlines())
@@ -22,7 +21,7 @@ def section(title: str) -> list[str]:
     return TEXT.partition(f"\n## {title}\n\n")[2].partition("\n\n## ")[0].splitlines()
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         r"class tarry\.BadInput\(tarry\.TarryError, ValueError\)",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import prose
+from walked import cases
 
 WORDS, _ = prose.word_list()
 
@@ -15,7 +16,7 @@ def found(text: str) -> list[str]:
     return [hit for _, hit, _ in prose.found(text, WORDS)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "hit"),
     [
         ("Who dies loses only time.", "Who"),
@@ -50,7 +51,7 @@ def test_listed_phrases_are_found(text: str, hit: str) -> None:
     assert hit in found(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "Who may use it?",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tools import commits
+from walked import cases
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +33,7 @@ def test_an_imperative_passes(subject: str) -> None:
     assert commits.fault_of(subject) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("subject", "told"),
     [
         ("Renew leases from one thread", "area"),

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cli_in_process import COMMAND, call_tarry
+from walked import cases
 
 LIST = Path(__file__).parents[2] / "docs" / "decisions" / "0089-one-name-for-one-thing.md"
 
@@ -46,7 +45,7 @@ def name_in(words: str) -> str:
     return " ".join(word for word in words.split() if word == word.lower())
 
 
-@pytest.mark.parametrize("words", [*table()])
+@cases("words", [*table()])
 def test_a_command_of_the_list_is_there_with_its_arguments(words: str) -> None:
     name = name_in(words)
     usage = " ".join(help_of(name).partition("\n\n")[0].split())
@@ -61,7 +60,7 @@ def test_every_command_is_in_the_list() -> None:
     assert {name_in(words) for words in table()} == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", [*COMMANDS])
+@cases("name", [*COMMANDS])
 def test_arguments_and_options_have_upper_case_names_and_brackets_once(name: str) -> None:
     shown = help_of(name)
     assert not re.search(r"<\w|\{\w|\[\[", shown), shown  # <str>, {TOPIC}, [[ID...]]; not 1<=x, {"body": …}

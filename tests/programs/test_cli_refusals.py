@@ -22,6 +22,7 @@ from tarry.programs.cli.app import app
 from tarry.programs.cli.commands import OF_EXTRAS
 from tarry.programs.cli.messages import with_option_names
 from tarry.programs.cli.other_commands import COMMANDS
+from walked import cases
 
 REFUSED = Path(__file__).parent / "cli_calls.py"
 OF_PYTHON = re.compile(
@@ -314,7 +315,7 @@ def call_tarry(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
         raw.delete("a-list")
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSALS, ids=lambda one: one[:60])
+@cases(("words", "said"), REFUSALS, ids=lambda one: one[:60])
 def test_a_refusal_names_the_option(call_tarry: Callable[[str], tuple[int, str]], words: str, said: str) -> None:
     code, stderr = call_tarry(words)
     assert code in (1, 2), stderr

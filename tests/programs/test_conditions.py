@@ -23,6 +23,7 @@ from tarry.programs.serving.conditions import (
 )
 from tarry.verbs.jobs.stats import Lateness, LimitStatus, Stats
 from tarry.verbs.workers import WorkerInfo, WorkerTopic
+from walked import cases
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 FOREVER = datetime(9999, 12, 31, tzinfo=timezone.utc)
@@ -161,7 +162,7 @@ def hides(one: State, other: State) -> bool:
 PAIRS = [(one, other) for one, other in combinations(STATES, 2) if STATES[one].kind != STATES[other].kind]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=" and ".join)
+@cases("pair", PAIRS, ids=" and ".join)
 def test_of_two_states_both_are_told_and_the_worse_first(pair: tuple[str, str]) -> None:
     one, other = (STATES[name] for name in pair)
     found = assess(one, other)

@@ -17,6 +17,7 @@ import pytest
 
 import tarry
 from tarry.values.other_words import MISSING
+from walked import cases
 
 registry = tarry.Registry()
 
@@ -55,7 +56,7 @@ async def perform(call: Any) -> None:
         await found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("call", "error", "word"),
     [
         (lambda: getattr(tarry, "Queue"), AttributeError, "client.topic"),  # noqa: B009  # mypy refuses it
@@ -283,7 +284,7 @@ def test_a_keyword_that_nobody_has_is_refused_as_python_does(topic: Any) -> None
         assert str(told.value) == f"{type(topic).__name__}.{verb}() {text}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("verb", "given", "options", "text"),
     [
         *[(one.pop_many, ("orders",), {"limit": 1, "xyzzy": 1}, "pop_many() got an unexpected") for one in CLIENTS],
@@ -333,7 +334,7 @@ PUBLIC = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(PUBLIC, key=repr), ids=lambda kind: kind.__name__)
+@cases("kind", sorted(PUBLIC, key=repr), ids=lambda kind: kind.__name__)
 def test_an_error_of_pythons_names_a_class_that_users_see(kind: type) -> None:
     """It names a method by its ``__qualname__``."""
     seen = {one.__qualname__ for one in PUBLIC}
@@ -397,7 +398,7 @@ def test_none_of_them_exists(owner: object, name: str) -> None:
     assert "__getattr__" not in vars(type(owner))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("owner", "names"),
     [
         *[
@@ -467,7 +468,7 @@ def test_an_argument_of_the_task_of_such_a_name_is_its_own() -> None:
         move.add(countdown=5)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize(
+@cases(
     "verb",
     [
         remind.options,

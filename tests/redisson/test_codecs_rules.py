@@ -23,6 +23,7 @@ from tarry.verbs.redisson.values import (
     java_type,
     plain,
 )
+from walked import cases
 
 REFERENCE = {
     "json": b'{"@class":"org.redisson.RedissonReference","type":"org.redisson.RedissonMap","keyName":"m","codec":null}',
@@ -31,7 +32,7 @@ REFERENCE = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "java"),
     [
         (None, "null"),
@@ -161,7 +162,7 @@ def test_a_self_referencing_value_is_refused() -> None:
             codec_for(name).encode(value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "foreign"),
     [
         ("kryo5", b""),

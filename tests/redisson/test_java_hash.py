@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.java_hash import java_hash, set_order
 from tarry.verbs.redisson.values import Char, Float, Long
+from walked import cases
 
 
 def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
@@ -22,7 +21,7 @@ def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
     assert codec_for("kryo5").encode({"b", "a"}) == codec_for("kryo5").encode(frozenset(["a", "b"]))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "hashed"),
     [
         ("", 0),

@@ -11,6 +11,7 @@ from tarry.errors import BadInput
 from tarry.verbs.redisson.codecs import CODECS
 from tarry.verbs.redisson.elements import Format
 from tarry.verbs.redisson.versions import redisson_version
+from walked import cases
 
 NEW, OLD = Format.NEW, Format.OLD
 CLIENTS = pytest.mark.parametrize("make", [tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient])
@@ -21,7 +22,7 @@ def nobody_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TARRY_REDISSON")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("version", "codec", "format"),
     [
         ("2.15.2", "json", OLD),

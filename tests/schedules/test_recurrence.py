@@ -20,6 +20,7 @@ from tarry.verbs.schedules.recurrences import (
     next_occurrence,
     next_occurrences,
 )
+from walked import cases
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DAY = 86400 * SECOND
@@ -75,10 +76,8 @@ def test_cron_follows_changed_time_zone_rules() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "cron", ["30 2 * * *", "*/7 * * * *", "0 9 * * 1-5", "0 0 29 2 *", "59 23 L * *", "15 1-3 * * *"]
-)
-@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
+@cases("cron", ["30 2 * * *", "*/7 * * * *", "0 9 * * 1-5", "0 0 29 2 *", "59 23 L * *", "15 1-3 * * *"])
+@cases("tz", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
 def test_past_occurrences_equal_those_found_going_forward(cron: str, tz: str) -> None:
     """So it does not matter how late somebody wakes, nor how often: the occurrences are the same."""
     rng = random.Random(cron + tz)

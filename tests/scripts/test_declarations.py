@@ -44,10 +44,11 @@ from tarry.verbs.jobs import (
     topic_context,
     views,
 )
+from walked import cases
 
 BOUND = scripts_of(add, topic_context, pop, settle, holders, by_id, by_key, ends, views, settings, steps, throughput)
 NAMES = names_in("topic")
-EVERY = pytest.mark.parametrize("name", NAMES)
+EVERY = cases("name", NAMES)
 OF_SEVERAL_TOPICS = "topic/look"
 
 
@@ -55,7 +56,7 @@ def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "args", "item", "what"),
     [
         ("topic/touch", (), ("id", "receipt"), "arguments"),
@@ -94,7 +95,7 @@ def test_a_script_of_several_topics_takes_their_keys_from_those_that_are_declare
     assert set(re.findall(r"redis\.p?call\('[A-Z]+', ([\w\[\]]+)", text)) <= {"meta", "key", "clock"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != OF_SEVERAL_TOPICS])
+@cases("name", [name for name in NAMES if name != OF_SEVERAL_TOPICS])
 def test_a_script_declares_all_its_keys(name: str) -> None:
     """Promise: Declared keys."""
     text = BOUND[name].source.decode()

@@ -20,6 +20,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.dialects.mounts import ALL_DIALECTS
 from tarry.programs.service import openapi
 from tarry.programs.service.routes import routes_of
+from walked import cases
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +62,7 @@ def test_schemas_have_the_names_of_the_library() -> None:
     assert answers == [{"$ref": "#/components/schemas/MigratedShown"}] * 2
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.body_model is not None], ids=lambda row: row.name)
+@cases("row", [row for row in ROWS if row.body_model is not None], ids=lambda row: row.name)
 def test_every_request_example_fits_its_model(row: Any) -> None:
     assert row.example.request is not None, row.path
     row.decode(msgspec.json.encode(row.example.request))

@@ -20,6 +20,7 @@ from tarry.values.durations import (
     duration_us,
     moment_us,
 )
+from walked import cases
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 WRITTEN: list[tuple[Any, int]] = [
@@ -58,13 +59,13 @@ REFUSED: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("value", "us"), WRITTEN, ids=repr)
+@cases(("value", "us"), WRITTEN, ids=repr)
 def test_a_duration_is_converted_to_microseconds(value: Any, us: int) -> None:
     assert duration_us(value) == us
     assert type(duration_us(value)) is int
 
 
-@pytest.mark.parametrize("value", REFUSED, ids=repr)
+@cases("value", REFUSED, ids=repr)
 def test_an_invalid_duration_is_refused_by_name(value: Any) -> None:
     with pytest.raises(BadInput, match=r"^pause: "):
         duration_us(value, "pause")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tarry.errors import BadInput
 from tarry.values import keys, names
+from walked import cases
 
 GOOD = [
     "a", "0", "测试", "订单/未付款", "a b", "a/b:c", "😀", "x" * 200, "测" * 66, "é", "e\u0301", "-", "_", "*", "'\"\\", "a\u00a0b",
@@ -21,12 +22,12 @@ BAD: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", GOOD)
+@cases("value", GOOD)
 def test_a_name_is_encoded_as_utf8(value: str) -> None:
     assert names.check_name(value, "id") == value.encode()
 
 
-@pytest.mark.parametrize("value", BAD, ids=ascii)
+@cases("value", BAD, ids=ascii)
 def test_an_invalid_name_is_refused(value: Any) -> None:
     for what in ("id", "topic"):
         with pytest.raises(BadInput, match=f"^{what}: ."):

@@ -15,6 +15,7 @@ from vectors import calls, sources
 from vectors.calls import Server, Vector
 from vectors.cases import CASES
 from vectors.planted import FAULTS, Fault
+from walked import cases
 
 NEAR = 2
 """Marks."""
@@ -50,7 +51,7 @@ def reached(server: Server) -> dict[tuple[str, str], set[str]]:
     return found
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@cases("script", SCRIPTS)
 def test_the_vectors_are_those_of_the_table(server: Server, script: str) -> None:
     """So they hold, too."""
     made = [calls.made(server, case) for case in CASES if case.call.script == script]
@@ -82,7 +83,7 @@ def number_of(mark: str) -> int:
     return int(mark.partition(":")[2].split()[0])
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.script} {fault.old[:40]}")
+@cases("fault", FAULTS, ids=lambda fault: f"{fault.script} {fault.old[:40]}")
 def test_the_vectors_notice_a_planted_fault(
     server: Server, reached: dict[tuple[str, str], set[str]], fault: Fault
 ) -> None:
@@ -114,7 +115,7 @@ def test_a_vector_is_on_an_empty_and_on_a_prepared_server() -> None:
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@cases("script", SCRIPTS)
 def test_the_contract_has_the_errors_and_the_changed_keys(script: str) -> None:
     source = contract.scripts()[script].source.decode()
     errors = {"WRONGTYPE", *(said.split()[0] for said in contract.errors(source))}
