@@ -102,8 +102,7 @@ ON_RABBITMQ = [("quorum", "prefork"), ("quorum", "threads"), ("classic", "prefor
     ("queues", "pool"),
     [
         ("redis", "prefork"),
-        ("redis", "threads"),
-        *(pytest.param(*each, marks=pytest.mark.long) for each in ON_RABBITMQ),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in (("redis", "threads"), *ON_RABBITMQ)),
     ],
     indirect=["queues"],
 )
