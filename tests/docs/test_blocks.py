@@ -1,4 +1,4 @@
-"""Every code block in the README and the docs runs, top to bottom, on a server of the page's own.
+"""Every code block in the README and the docs runs, top to bottom, on an embedded server in that folder.
 
 ``python`` blocks of a page share one namespace; ``console`` blocks run the lines after ``$ `` and compare what follows
 with what came out (``…`` stands for anything); ``sh`` blocks run whole; a ``java`` block is a file, as its class is called,
