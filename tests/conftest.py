@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import signal
+import ssl
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -20,6 +21,7 @@ import redis
 import trustme
 from _pytest.assertion import rewrite
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx._transports import default
 from hypothesis import HealthCheck, given, is_hypothesis_test, settings, strategies
 
 import server_groups
@@ -56,6 +58,21 @@ settings.load_profile("tarry")
 # A busy machine takes longer than the five seconds of httpx.
 for _wait in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, _wait, 60.0)
+
+# What a client of httpx trusts is read once: it is most of what one costs.
+_make_context, _contexts = default.create_ssl_context, dict[str, ssl.SSLContext]()
+
+
+def _kept_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    file = os.environ.get("SSL_CERT_FILE")
+    if verify is not True or cert is not None or not trust_env or not file:
+        return _make_context(verify=verify, cert=cert, trust_env=trust_env)
+    if file not in _contexts:
+        _contexts[file] = _make_context()
+    return _contexts[file]
+
+
+default.create_ssl_context = _kept_context
 
 # redis-py looks its version up in the files of the distribution, for each connection: a tenth of a small test.
 redis.utils.get_lib_version = cache(redis.utils.get_lib_version)  # type: ignore[attr-defined]

@@ -49,8 +49,8 @@ INSIDES_OF_PYTEST = {
     "plugin_processes.py": {"_addoption", "_basetemp", "_exit_stack", "_setupstate", "_tmp_path_factory"},
 }
 OTHERS_IN_TESTS = {
-    "_adapters", "_click", "_config", "_get_command",  # of typer and httpx, which have a range
-    "_current_frames", "_exit", "_fork_exec", "_get_running_loop", "_run_exitfuncs", "_set_running_loop", "_shutdown",  # Python's
+    "_adapters", "_click", "_config", "_get_command", "_transports",  # of typer and httpx, which have a range
+    "_current_frames", "_exit", "_fields", "_fork_exec", "_get_running_loop", "_run_exitfuncs", "_set_running_loop", "_shutdown",  # Python's
 }  # fmt: skip
 
 

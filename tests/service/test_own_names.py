@@ -22,9 +22,9 @@ import msgspec
 import pytest
 import redis
 
+import servers
 from service.running_service import RunningService, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.connections.embedded.server_process import ServerProcess
 from tarry.errors import BadInput
 from tarry.programs import dashboard
 from tarry.programs.beanstalk import commands
@@ -127,11 +127,12 @@ class Guarded:
         assert not {name for name in listed if name.decode() in TOPICS}
 
 
-@pytest.fixture
-def guarded(own_server: Any) -> Iterator[Guarded]:
-    server: ServerProcess = own_server()
+@pytest.fixture(scope="module")
+def whole_service() -> Iterator[Guarded]:
+    """On a server of its own. What a test leaves is no part of tarry's own keys, or the test has failed."""
     mounts = Composition(ALL_DIALECTS, True, True, None).mounts(NAMESPACE)
     with (
+        servers.server(servers.valkey_binary()) as server,
         serve(
             lambda name: AsyncClient(server.url, namespace=name), ServiceSettings(namespaces=(NAMESPACE,)), mounts
         ) as running,
@@ -149,8 +150,14 @@ def guarded(own_server: Any) -> Iterator[Guarded]:
                     raw.hset(key, "1", SECRET)
         made = Guarded(running, raw)
         yield made
-        made.check()
         made.line.close()
+
+
+@pytest.fixture
+def guarded(whole_service: Guarded) -> Iterator[Guarded]:
+    whole_service.check()  # what another test has spoiled
+    yield whole_service
+    whole_service.check()
 
 
 def test_the_names_are_found() -> None:
@@ -355,8 +362,10 @@ def test_no_operation_of_sqs_reaches_them(guarded: Guarded, name: str) -> None:
 
 @every_name
 def test_no_tube_is_one_of_them(guarded: Guarded, name: str) -> None:
-    guarded.running.run(beanstalk.start(guarded.running.app, BeanstalkSettings(port=0)))
-    listening = guarded.running.app.parts[BeanstalkServer]._listening
+    app = guarded.running.app
+    if BeanstalkServer not in app.parts:
+        guarded.running.run(beanstalk.start(app, BeanstalkSettings(port=0)))
+    listening = app.parts[BeanstalkServer]._listening
     for command in sorted(commands._ARGUMENTS):
         with socket.create_connection(listening.sockets[0].getsockname()) as sock, sock.makefile("rb") as answers:
             lines = (f"{command} {name}", "put 0 0 60 1", "x", "reserve-with-timeout 0", "quit")
