@@ -9,7 +9,8 @@ which all processes of a run share (tests/plugin_warm.py), has imported all of i
 What is tested about the start itself starts Python: tests/programs/test_cli_endings.py. On the PATH, a call has another pid than the
 process that passes its signals on; with ``OWN_PID`` in the environment, `tarry worker` and `tarry serve`, which tell their pid, start
 Python. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it starts any program of the tests,
-by its file. What a worker or a service starts itself starts warm, too (tests/warm_children.py), but with ``COLD_CHILDREN`` in the environment.
+by its file. What a worker, a service or a demo starts itself starts warm, too (tests/warm_children.py), but with ``COLD_CHILDREN`` in the
+environment; with ``WARM_FUNCTIONS`` also what a child of a worker starts.
 
 ``warm_python`` is the same for `python -m`, `python -c` and scripts: it has imported pytest, and what a user's program imports of tarry.
 
@@ -71,13 +72,19 @@ IS_COLD = {
 }
 """Which calls on the PATH start Python."""
 IMPORTED = (
-    "typer._adapters typer._click.decorators rich.live statistics tarry.clients.awaited.client tarry.clients.blocking.client "
-    "tarry.programs.cli.nodes tarry.programs.cli.timeline tarry.programs.cli.app_loader tarry.worker.log_setup "
-    "tarry.worker.worker_process tarry.programs.service.app tarry.programs.cli.celery_command"
+    "typer._adapters typer._click._textwrap typer._click.decorators rich.live statistics importlib.readers encodings.idna pydantic.plugin._loader "
+    "uvloop uvicorn.lifespan.off uvicorn.main uvicorn.protocols.http.httptools_impl tarry.clients.awaited.client tarry.clients.awaited.waiter "
+    "tarry.clients.blocking.client tarry.clients.blocking.interfaces tarry.clients.redisson.blocking.delayed_queue "
+    "tarry.clients.redisson.blocking.mapcache tarry.connections.embedded.shared_server tarry.programs.beanstalk.server "
+    "tarry.programs.cli.app_loader tarry.programs.cli.celery_command tarry.programs.cli.composition tarry.programs.cli.nodes "
+    "tarry.programs.cli.other_commands tarry.programs.cli.timeline tarry.programs.dashboard.mount tarry.programs.dialects.mounts "
+    "tarry.programs.service.app tarry.programs.service.http_server tarry.programs.service.protocol tarry.programs.service.tls_handshake "
+    "tarry.programs.sqs.routes tarry.verbs.jobs.merge tarry.verbs.jobs.watch_steps tarry.worker.liveness tarry.worker.log_setup "
+    "tarry.worker.parent tarry.worker.worker_process"
 ).split()
 """What the commands import when they are called."""
 IMPORTED_BY_PROGRAMS = (
-    "pytest asyncio.runners uuid tarry.clients.awaited.client tarry.clients.blocking.client tarry.clients.testing tarry.worker.worker "
+    "pytest asyncio.runners uuid tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.waiter tarry.clients.testing tarry.worker.worker "
     "tarry.worker.log_setup tarry.connections.embedded.shared_server redis.asyncio"
 ).split()
 """What the programs of users import, and the plugin of pytest."""
@@ -312,9 +319,15 @@ def _import_commands(missing: Sequence[str]) -> Callable[[], int]:
     for module in IMPORTED:
         with suppress(ImportError if missing or module.startswith("typer.") else ()):  # those of newer versions
             import_module(module)
+    with suppress(ImportError):
+        from tarry.programs.dashboard.sections import sections
+
+        sections()  # imports its pages
     commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 
     def run() -> int:
+        if sys.argv[0] == "python":
+            return run_python()
         if not _is_program(sys.argv):
             return cli.run()
         runpy.run_path(sys.argv[0], run_name="__main__")
@@ -372,7 +385,9 @@ def _take_over(given: Given, program: str) -> None:
     while _starts_children(program) and (child := warm_children.begin()):
         words, *place = child
         become(*place)
-        sys.argv = [program, *(words[words.index("tarry") + 1 :] if program == "tarry" else words)]
+        is_tarry = program == "tarry" and "tarry" in words  # else what runs functions
+        sys.argv = ["tarry", *words[words.index("tarry") + 1 :]] if is_tarry else ["python", *words]
+        _count_together()
 
 
 def become(environment: Mapping[str, str], folder: str) -> None:
@@ -389,12 +404,20 @@ def become(environment: Mapping[str, str], folder: str) -> None:
     sys.path[1:1] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
 
 
+def _count_together() -> None:
+    """How the processes of a service count together is decided when prometheus_client is imported; its environment may say otherwise."""
+    if values := sys.modules.get("prometheus_client.values"):
+        values.ValueClass = values.get_value_class()
+
+
 def _starts_children(program: str) -> bool:
-    """Whether this is a worker or a service that may start processes, which are to start warm, too. In those a socket is named."""
-    names = {"worker", "serve"} if program == "tarry" else {"tarry_worker"}  # Django's command
+    """Whether this is a worker, a service or a demo that may start processes, which are to start warm, too. In those a socket is named."""
+    names = {"worker", "serve", "demo"} if program == "tarry" else {"tarry_worker"}  # Django's command
     more = "--processes" in sys.argv and ("--processes", "1") not in pairwise(sys.argv)
-    others = not {"--reload", "--max-jobs-per-child"}.isdisjoint(sys.argv)
-    here = {"TARRY_WORKER_SOCKET", "TARRY_SERVICE_PARENT", "COLD_CHILDREN"}.isdisjoint(os.environ)
+    others = not {"--reload", "--max-jobs-per-child", "demo"}.isdisjoint(sys.argv)
+    here = {"TARRY_WORKER_SOCKET", "TARRY_SERVICE_PARENT", "COLD_CHILDREN"}.isdisjoint(
+        os.environ
+    ) or "WARM_FUNCTIONS" in os.environ
     return not names.isdisjoint(sys.argv) and (more or others) and here
 
 

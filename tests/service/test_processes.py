@@ -100,13 +100,6 @@ def test_a_killed_process_is_replaced_and_the_others_answer_meanwhile(start: Sta
     assert other in serving(running)
 
 
-@pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How processes count together is decided when prometheus_client is imported: they start as a user's do."""
-    monkeypatch.setenv("COLD_CHILDREN", "yes")
-
-
-@pytest.mark.usefixtures("counting")
 def test_sigterm_drains_every_process(start: Start) -> None:
     running = start("--processes", "2", "--drain", "1s", "--namespace", "drained")
     until(lambda: len(serving(running)) == 2)
@@ -171,8 +164,9 @@ def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one(
     assert len(list(tmp_path.glob("tarry-metrics-*"))) == 2, "that of a living one stays"
 
 
-@pytest.mark.usefixtures("counting")
-def test_a_scrape_of_any_process_counts_the_requests_of_all(start: Start) -> None:
+def test_a_scrape_of_any_process_counts_the_requests_of_all(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How processes count together is decided when prometheus_client is imported: they start as a user's do."""
+    monkeypatch.setenv("COLD_CHILDREN", "yes")
     running = start("--processes", "2", "--namespace", "counted")
     until(lambda: len(serving(running)) == 2)
     for _ in range(40):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,6 +16,7 @@ from servers import free_ports
 from tarry.programs.serving import stderr
 from tarry.programs.serving.stderr import MOST_WAITING, LineWriter, LogHandler
 from until import LONGEST_S, until
+from warm import WarmTarry
 
 TOLD = "Lines of this log that were dropped, because nobody read stderr: 3.\n"
 
@@ -71,7 +71,9 @@ def test_a_writer_that_fails_goes_on() -> None:
 
 
 @pytest.mark.slow
-def test_a_service_with_a_full_pipe_for_stderr_answers_and_ends(valkey_url: str) -> None:
+def test_a_service_with_a_full_pipe_for_stderr_answers_and_ends(
+    valkey_url: str, tarry_command: WarmTarry, tmp_path: Path
+) -> None:
     [port] = free_ports(1)
     reads, writes = os.pipe()
     os.set_blocking(writes, False)
@@ -79,9 +81,8 @@ def test_a_service_with_a_full_pipe_for_stderr_answers_and_ends(valkey_url: str)
         while True:
             os.write(writes, b"x" * 4096)
     os.set_blocking(writes, True)
-    command = [sys.executable, "-m", "tarry", "serve", "--port", str(port)]
-    child = subprocess.Popen(command, env={**os.environ, "TARRY_URL": valkey_url}, stderr=writes)
-    os.close(writes)
+    with os.fdopen(writes, "wb") as pipe:
+        child = tarry_command.start(["serve", "--port", str(port)], pipe, {"TARRY_URL": valkey_url}, tmp_path)
     try:
         until(lambda: answers(port) or child.poll() is not None)
         assert child.poll() is None

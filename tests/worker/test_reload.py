@@ -144,7 +144,10 @@ def test_a_child_waits_for_its_running_jobs_before_it_is_replaced(
     assert sum(line.startswith("begun") for line in lines(tmp_path)) == 3, "none was released"
 
 
-def test_a_process_of_a_function_is_replaced_after_its_jobs(client: tarry.Client, start: Start, tmp_path: Path) -> None:
+def test_a_process_of_a_function_is_replaced_after_its_jobs(
+    client: tarry.Client, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARM_FUNCTIONS", "yes")
     kind = '@worker.on("orders", run="process", concurrency=1)'
     (tmp_path / "app.py").write_text(app("one", kind))
     orders = client.topic("orders")
