@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import tarry
 from doc_pages import ROOT, Block, blocks, name
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
+from warm import WarmTarry
 
 PAGES = sorted((ROOT / "docs" / "migrate").glob("from-*.md"))
 PEERS = {
@@ -98,11 +100,11 @@ def before(page: Path) -> str:
     )
 
 
-def run(script: str, folder: Path, commands: Path, page: Path, **variables: str) -> None:
+def run(script: str, folder: Path, commands: Sequence[Path], page: Path, **variables: str) -> None:
     """Runs a program before at ports of its own; it leaves the lines that the page shows."""
     for port in PORTS:
         script = script.replace(port, str(servers.free_ports(1)[0]))
-    env = {**os.environ, "PATH": os.pathsep.join([str(commands), os.environ["PATH"]]), "PYTHONUNBUFFERED": "1"}
+    env = {**os.environ, "PATH": os.pathsep.join([*map(str, commands), os.environ["PATH"]]), "PYTHONUNBUFFERED": "1"}
     with (folder / "log").open("wb") as log:
         running = subprocess.Popen(
             ["sh", "-e", "-c", script],
@@ -139,30 +141,31 @@ def test_the_program_before_does_what_the_one_after_does(page: Path, tmp_path: P
     (tmp_path / "node_modules").symlink_to(place / "node_modules")
     [redis_port] = servers.free_ports(1)
     with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder), port=redis_port):
-        run(script.replace(REDIS, f"redis://127.0.0.1:{redis_port}"), tmp_path, place / "bin", page)
+        run(script.replace(REDIS, f"redis://127.0.0.1:{redis_port}"), tmp_path, [place / "bin"], page)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", DIALECTS)
-def test_the_program_before_runs_unchanged_on_a_dialect(page: str, tmp_path: Path) -> None:
+def test_the_program_before_runs_unchanged_on_a_dialect(page: str, tmp_path: Path, tarry_command: WarmTarry) -> None:
     guide = ROOT / "docs" / "migrate" / page
     their_server, ours = DIALECTS[page]
     script = before(guide)
     assert script.count(their_server) == 1
     with join_server(tmp_path / "server", linger_s=0):
         url = f"embedded://{tmp_path}/server"
-        run(script.replace(their_server, ours), tmp_path, Path(sys.executable).parent, guide, TARRY_URL=url)
+        commands = [tarry_command.command.parent, Path(sys.executable).parent]
+        run(script.replace(their_server, ours), tmp_path, commands, guide, TARRY_URL=url)
 
 
 @pytest.mark.slow
 @pytest.mark.otherserver
-def test_what_waits_in_a_sorted_set_moves_into_a_topic_once() -> None:
+def test_what_waits_in_a_sorted_set_moves_into_a_topic_once(python_command: Path) -> None:
     [block] = part(ROOT / "docs/migrate/from-a-sorted-set.md", "Move over without losing a job")
     [port] = servers.free_ports(1)
     url = f"redis://127.0.0.1:{port}"
     due = datetime(2100, 1, 1, tzinfo=timezone.utc)
     with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder), port=port) as old:
-        command = [sys.executable, "-c", block.text.replace(REDIS, url)]
+        command = [python_command, "-c", block.text.replace(REDIS, url)]
         for orders in (["7", "8"], ["8", "9"]):  # 8 was added when the first run was interrupted, and not yet removed
             for order in orders:
                 old.ask("ZADD", "orders", str(due.timestamp()), f'{{"order": {order}}}')

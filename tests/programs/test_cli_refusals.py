@@ -6,9 +6,8 @@ import inspect
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tarry.programs.cli.commands import OF_EXTRAS
 from tarry.programs.cli.messages import with_option_names
 from tarry.programs.cli.other_commands import COMMANDS
 from walked import cases
+from warm import WarmTarry
 
 REFUSED = Path(__file__).parent / "cli_calls.py"
 OF_PYTHON = re.compile(
@@ -285,30 +285,25 @@ NOTHING_TO_REFUSE = {"workers", "demo", "demo-worker"}
 
 
 @pytest.fixture(scope="module")
-def call_tarry(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
+def call_tarry(valkey_url: str, tarry_command: WarmTarry) -> Iterator[Callable[[str], tuple[int, str]]]:
     """Calls ``tarry``: its exit code, and what it wrote to stderr. In one process, for starting it is most of a call."""
     place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": f"refusals-{os.getpid()}", "TARRY_LOG": "ERROR"}
     with (
         redis.Redis.from_url(valkey_url) as raw,
         tarry.Client(valkey_url, namespace=place["TARRY_NAMESPACE"]) as client,
-        subprocess.Popen(
-            [sys.executable, str(REFUSED)],
-            env={**os.environ, **place},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process,
+        ExitStack() as stack,
     ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in place.items():
+                patch.setenv(name, value)
+            _, given, said = stack.enter_context(tarry_command.talk_to(REFUSED))
         client.topic("taken").add(1, id="7")
         client.topic("orders").configure(ttr="1m")  # so that it is known
         raw.rpush("a-list", 1)
 
         def call(words: str) -> tuple[int, str]:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps(words) + "\n")
-            process.stdin.flush()
-            code, _, told = json.loads(process.stdout.readline())
+            given.write(json.dumps(words) + "\n")
+            code, _, told = json.loads(said.readline())
             return code, told
 
         yield call
