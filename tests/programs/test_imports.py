@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -60,6 +61,11 @@ def imported(code: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
+@cache
+def imported_by_redis() -> set[str]:
+    return imported("import redis")
+
+
 def own(found: set[str]) -> int:
     return sum(name.partition(".")[0] == "tarry" for name in found)
 
@@ -71,7 +77,7 @@ def test_the_package_imports_nothing_but_itself() -> None:
 
 
 def test_a_blocking_client_imports_what_topics_need(valkey_url: str, namespace: str) -> None:
-    alone = imported("import redis")
+    alone = imported_by_redis()
     code = f"import tarry\nwith tarry.Client({valkey_url!r}, namespace={namespace!r}) as client: client.topic('orders').add(1)"
     found = imported(code)
     others = {name for name in found - alone if name.partition(".")[0] not in sys.stdlib_module_names}
@@ -111,4 +117,4 @@ def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modu
         for name in found
         if name.startswith(("tarry.verbs.redisson", "tarry.verbs.redisson.delayed", "tarry.programs.serv"))
     ]
-    assert not (found - imported("import redis")) & (HEAVY - {"zoneinfo"})
+    assert not (found - imported_by_redis()) & (HEAVY - {"zoneinfo"})
