@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import servers
 from embedded import users
+from warm import WarmTarry
+
+StartUser = Callable[..., users.User]
 
 
 @pytest.fixture
@@ -25,3 +29,9 @@ def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with servers.short_folder() as made:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(made))
         yield made
+
+
+@pytest.fixture
+def start_user(tarry_command: WarmTarry) -> StartUser:
+    """``start_user(folder, linger_s=0.3, then="fork")``, in a ``with``."""
+    return partial(users.User, tarry_command)

@@ -12,7 +12,7 @@ import pytest
 
 import servers
 from embedded import users
-from embedded.users import User
+from embedded.conftest import StartUser
 from tarry.connections.embedded import folder_files, plain_client
 from tarry.connections.embedded.shared_server import join_server
 from tarry.errors import BadInput
@@ -21,9 +21,9 @@ SHORT_S = 0.3
 
 
 @pytest.mark.slow
-def test_ten_processes_at_once_get_one_server(folder: Path) -> None:
+def test_ten_processes_at_once_get_one_server(folder: Path, start_user: StartUser) -> None:
     with ExitStack() as stack:
-        ten = [stack.enter_context(User(folder, wait=False)) for _ in range(10)]
+        ten = [stack.enter_context(start_user(folder, wait=False)) for _ in range(10)]
         told = [user.report for user in ten]
         assert len({one["url"] for one in told}) == 1
         assert sum(one["started"] for one in told) == 1
@@ -84,8 +84,8 @@ def test_a_symlink_to_a_folder_finds_the_same_server(folder: Path) -> None:
         users.clean_up(folder / "data")
 
 
-def test_a_crashed_user_leaves_the_server_usable(folder: Path) -> None:
-    with User(folder) as first, User(folder):
+def test_a_crashed_user_leaves_the_server_usable(folder: Path, start_user: StartUser) -> None:
+    with start_user(folder) as first, start_user(folder):
         server = users.server_pid(folder)
         first.kill()
         assert users.server_pid(folder) == server
@@ -94,8 +94,8 @@ def test_a_crashed_user_leaves_the_server_usable(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_ends_after_its_last_user_crashes(folder: Path) -> None:
-    with User(folder, linger_s=SHORT_S) as only:
+def test_the_server_ends_after_its_last_user_crashes(folder: Path, start_user: StartUser) -> None:
+    with start_user(folder, linger_s=SHORT_S) as only:
         only.kill()
         users.until_ended(folder)
 
@@ -110,9 +110,9 @@ def test_the_server_ends_after_its_last_user_and_restarts_with_its_data(folder: 
 
 
 @pytest.mark.slow
-def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path) -> None:
+def test_users_that_arrive_as_the_server_ends_still_get_one(folder: Path, start_user: StartUser) -> None:
     with ExitStack() as stack:
-        two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
+        two = [stack.enter_context(start_user(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
         assert all(user.report for user in two)
         assert plain_client.call_once(users.address(folder), "GET", "visits") == b"30"
 
@@ -213,8 +213,8 @@ def test_users_with_another_environment_find_the_same_server(folder: Path, monke
 
 
 @pytest.mark.slow
-def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path) -> None:
-    with User(folder, linger_s=SHORT_S, then="fork") as parent:
+def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path, start_user: StartUser) -> None:
+    with start_user(folder, linger_s=SHORT_S, then="fork") as parent:
         parent.process.wait(users.BOUND_S)
         assert users.in_use(folder)
         parent.leave()  # its pipe is the child's: now the child leaves
@@ -222,8 +222,8 @@ def test_a_forked_child_keeps_the_server_after_its_parent(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_exiting_child_does_not_release_the_server_of_its_parent(folder: Path) -> None:
-    with User(folder, then="child leaves"):
+def test_an_exiting_child_does_not_release_the_server_of_its_parent(folder: Path, start_user: StartUser) -> None:
+    with start_user(folder, then="child leaves"):
         assert users.in_use(folder)
 
 

@@ -1,6 +1,6 @@
 """Users of an embedded server as processes of their own, and the holders of a folder's locks.
 
-    User(folder)      a process that joins and then waits:  .report (what it saw)  .leave()  .kill()
+    User(…, folder)   a process that joins and then waits:  .report (what it saw)  .leave()  .kill()
     in_use(folder)    somebody holds users.lock
     supervisor_pid, server_pid, ended, clean_up
 
@@ -13,57 +13,27 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tarry.connections.embedded import folder_files, plain_client
+from warm import WarmTarry
 
 BOUND_S = 30.0
 
-SCRIPT = """
-import json, os, random, sys, time
-from pathlib import Path
-from tarry.connections.embedded.shared_server import join_server
-folder, linger_s, then = sys.argv[1:]
-if then == "come and go":
-    from tarry.connections.embedded import folder_files, plain_client
-    for _ in range(15):
-        time.sleep(random.uniform(0, 0.03))  # the other one and the supervisor are to be met at every stage
-        with join_server(Path(folder), linger_s=float(linger_s)):
-            plain_client.call_once(folder_files.read_address(folder + "/" + folder_files.ADDRESS), "INCR", "visits")
-share = join_server(Path(folder), linger_s=float(linger_s))
-told = {"url": share.url, "started": share.started, "pid": os.getpid()}
-if then == "fork":
-    child = os.fork()
-    if child:
-        print(json.dumps(told | {"child": child}), flush=True)
-        os._exit(0)
-    sys.stdin.read()
-    os._exit(0)
-if then == "child leaves":
-    child = os.fork()
-    if not child:
-        share.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-print(json.dumps(told), flush=True)
-sys.stdin.read()
-share.close()
-"""
+PROGRAM = Path(__file__).with_name("user_process.py")
 
 
 class User:
     """A process that has joined ``folder`` and stays until it is told to leave, or killed."""
 
-    def __init__(self, folder: Path, *, linger_s: float = 60.0, then: str = "stay", wait: bool = True) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(folder), str(linger_s), then],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+    def __init__(
+        self, tarry: WarmTarry, folder: Path, *, linger_s: float = 60.0, then: str = "stay", wait: bool = True
+    ) -> None:
+        self._stack = ExitStack()
+        talk = tarry.talk_to(PROGRAM, str(folder), str(linger_s), then)
+        self.process, self._given, self._told = self._stack.enter_context(talk)
         self._report: dict[str, Any] = {}
         if wait:
             assert self.report
@@ -72,23 +42,17 @@ class User:
     def report(self) -> dict[str, Any]:
         """What the user saw: url, started, pid."""
         if not self._report:
-            assert self.process.stdout is not None
-            self._report = json.loads(self.process.stdout.readline())
+            self._report = json.loads(self._told.readline())
         return self._report
 
     def leave(self) -> None:
-        self._close_pipes()
+        self._given.close()
         self.process.wait(BOUND_S)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(BOUND_S)
-        self._close_pipes()
-
-    def _close_pipes(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
+        self._stack.close()
 
     def __enter__(self) -> User:
         return self
