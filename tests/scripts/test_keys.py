@@ -197,7 +197,9 @@ def test_keys_that_look_like_entries_are_counted_each_for_itself(client: TestCli
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(client: TestClient, clock: Clock, limit: int) -> None:
+def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(
+    client: TestClient, clock: Clock, limit: int
+) -> None:
     topic = client.topic("t")
     topic.configure(fair=True)
     topic.add_many([NewJob(n, key="k") for n in range(2)])
