@@ -72,8 +72,15 @@ def test_an_action_has_one_version_everywhere() -> None:
 def test_every_python_that_the_package_names_is_tried() -> None:
     text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     tried = set(re.findall(r'"(3\.\d+)"', text)) | set(re.findall(r"python:(3\.\d+)-", text))
-    named = set(re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text()))
-    assert tried == named
+    package = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(r"Programming Language :: Python :: (3\.\d+)", package)
+    assert tried == set(named)
+    oldest = named[0]
+    assert f'requires-python = ">={oldest}"' in package
+    assert re.findall(r'^(?:python_version|pythonVersion) = "(.*)"', package, re.M) == [
+        oldest,
+        oldest,
+    ]  # of both type checkers
 
 
 def test_the_oldest_version_of_each_dependency_is_tried() -> None:
