@@ -11,6 +11,7 @@ from tarry import BadInput, NewJob
 from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.clients.testing import Clock, TestClient
 from tarry.internal import server_verbs
+from tarry.values.keys import part_key
 from tarry.verbs.jobs import topic_migration
 from tarry.verbs.jobs.options import JobOptions
 from tarry.verbs.jobs.schedule_info import Timing
@@ -207,3 +208,21 @@ def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(
     clock.advance(601)
     assert sum(len(topic.pop_many(limit)) for _ in range(3)) == 2
     assert timedelta(seconds=0.5) < topic.stats().lateness.max < timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_what_comes_behind_a_retry_that_holds_its_key_gives_it_no_turn(
+    client: TestClient, server: Any, clock: Clock, fair: bool
+) -> None:
+    topic = client.topic("t")
+    topic.configure(fair=fair, retry_holds_key=True)
+    topic.add("first", key="k")
+    [job] = topic.pop_many(5)
+    topic.release(job, delay=60)
+    turns = part_key(topic.verbs.keys, "turns")
+    turn = server.zscore(turns, "k")
+    topic.add("second", key="k")
+    topic.add_many([NewJob("third", key="k"), NewJob("fourth", key="k", priority=1)])
+    assert server.zscore(turns, "k") == turn == clock.us + 60_000_000
+    topic.configure(retry_holds_key=False)
+    assert topic.pop() is not None

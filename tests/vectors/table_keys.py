@@ -74,6 +74,7 @@ def usual_pops() -> list[Case]:
             pause(HOUR),
             raw("ZADD", "turns", NOW, "k"),
         ],
+        "one whose key's pause is over": [of_k("a", "b"), pause(1000)],
         "one that is damaged": [of_k("a"), raw("HSET", "jobs", "a", "x")],
         "one that has a maximum lateness": [add("a", stored=value(key="k", max_lateness=HOUR))],
     }
@@ -182,6 +183,11 @@ def cases_of_keys() -> list[Case]:
         Case("a key has one place", [PLACE, *three], pop(4)),
         Case("a key has two places", [TWO_PLACES, *three, of_k("e", "f")], pop(3)),
         Case("a key has two places, and one is taken", [TWO_PLACES, *three, of_k("e"), pop()], pop(4)),
+        Case(
+            "jobs of two keys are due by turns",
+            [of_k("a"), of_k("b", due=50), add("c", stored=OF_L, due=20), add("d", stored=OF_L, due=30)],
+            pop(4, at=SECOND),
+        ),
         Case("a key has many places", [MANY_PLACES, of_k(*"abcdefghij"), pop(1)], pop(10)),
         Case(
             "a key has no job but those that are reserved",
@@ -364,6 +370,8 @@ def cases_of_keys() -> list[Case]:
                 ("its numbers", retried, key_stats("k")),
             ]
         ],
+        Case("a job comes behind a retry that holds its key", retried, of_k("e", at=2 * SECOND)),
+        Case("a job is added alone behind a retry that holds its key", retried, alone("e", at=2 * SECOND)),
         Case("a retry is to hold its key", [], configure("retry_holds_key", 1)),
         Case("retries stop holding their keys", retried, configure("retry_holds_key", "")),
         Case("a retry stopped holding its key", stopped, pop(4, at=2 * SECOND)),
@@ -375,6 +383,12 @@ def cases_of_keys() -> list[Case]:
         Case("limits for keys", [], configure("key_concurrency", 2, "key_rate", f"5 {SECOND}", "fair", 1)),
         Case("limits for keys, after the first job", [*three, pop()], configure("key_concurrency", 1)),
         Case("no more limits for keys", held, configure("key_concurrency", "")),
+        Case("a key is found again, and is full", [*held, raw("HSET", "meta", "recount", "")], pop(4, at=2 * SECOND)),
+        Case(
+            "a key is found again, and its many places are taken",
+            [MANY_PLACES, of_k(*"abcdefghij"), pop(9), raw("HSET", "meta", "recount", "")],
+            pop(4, at=2 * SECOND),
+        ),
         Case("the keys are found again", [*held, configure("key_concurrency", "")], pop(4, at=2 * SECOND)),
         Case(
             "the keys are found again, eight in a pop",

@@ -2,15 +2,15 @@
 
 local key_limits, ring
 
-local function read_key_limits(stored, turn, pauses)
+local function read_key_limits(stored, turn, pauses, holds)
   local concurrency, n, span, fair = string.match(stored or '', '^(%d+) (%d+) (%d+) (%d+)$')
   concurrency, n, span = tonumber(concurrency or 0), tonumber(n or 0), tonumber(span or 0)
-  key_limits = {concurrency = concurrency, n = n, interval = n > 0 and span / n or 0, is_fair = fair == '1', pauses = pauses}
+  key_limits = {concurrency = concurrency, n = n, interval = n > 0 and span / n or 0, is_fair = fair == '1', pauses = pauses, holds = holds}
   ring = tonumber(turn or 0)
 end
 
 local function know_key_limits()
-  if not key_limits then read_key_limits(unpack(redis.call('HMGET', meta, 'key_limits', 'turn', 'key_pauses'))) end
+  if not key_limits then read_key_limits(unpack(redis.call('HMGET', meta, 'key_limits', 'turn', 'key_pauses', 'retry_holds_key'))) end
 end
 
 -- The end of a key's pause, and of what its rate has spent.
@@ -46,7 +46,11 @@ local function keep_turns()
   local before, given, gone = redis.call('ZMSCORE', turns, unpack(touched)), {}, {}
   for i, key in ipairs(touched) do
     local had, note = tonumber(before[i] or nil), noted[key]
-    if not had or note[2] or note[1] < had and had > (key_limits.is_fair and math.max(now, ring) or 0) then
+    local may_change = not had or note[2] or note[1] < had and had > (key_limits.is_fair and math.max(now, ring) or 0)
+    if may_change and had and not note[2] and key_limits.holds then  -- not before a retry that holds the key
+      may_change = redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0/', '(' .. key .. '\0' .. '0') == 0
+    end
+    if may_change then
       local turn = turn_of_key(key, had, note[3], not note[2] and not note[3] and note[1] or nil)
       if turn then
         given[#given + 1], given[#given + 2] = text(turn), key

@@ -8,7 +8,7 @@ local clock, id, mark_and_due, value = unpack(ARGV)
 -- no limits for producers. In any other second, and without one, nothing is written. A test's clock has it behind a blank.
 -- include lease job due_at
 
-local set = redis.call('HMGET', meta, 'keys', 'key_limits', 'keyed_next', 'turn', 'key_pauses')
+local set = redis.call('HMGET', meta, 'keys', 'key_limits', 'keyed_next', 'turn', 'key_pauses', 'retry_holds_key')
 -- The key in the head (lib/flags.lua): before it there are a nonce, the further flags, TTR, attempts, and a maximum of lateness.
 local flags = string.byte(value)
 local from = 1 + (flags % 16 >= HAS_NONCE and NONCE_SIZE or 0)
@@ -26,6 +26,9 @@ local had, ring = tonumber(redis.call('ZSCORE', turns, key) or nil), tonumber(se
 local may_change = not had or at < had and had > (is_fair == '1' and math.max(now, ring) or 0)
 if may_change and not had and concurrency ~= '0' then
   may_change = redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0!', '(' .. key .. '\0"') < tonumber(concurrency)
+end
+if may_change and had and set[6] then  -- not before a retry that holds the key
+  may_change = redis.call('ZLEXCOUNT', by_key, '[' .. key .. '\0/', '(' .. key .. '\0' .. '0') == 0
 end
 if may_change then
   local turn, first = at, tonumber(set[3] or nil)
