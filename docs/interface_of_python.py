@@ -165,6 +165,7 @@ def _is_inner(annotation: object, home: type) -> bool:
     return False
 
 
+@cache
 def members_of(kind: type) -> dict[str, list[str]]:
     """The lines of each public member; ``@`` stands for its place. What is nearest to the class wins."""
     found: dict[str, list[str]] = {}
