@@ -23,7 +23,7 @@ def until(is_so: Callable[[], T], what: str = "it") -> T:
         waited_s = time.monotonic() - began
         if waited_s > LONGEST_S:
             pytest.fail(f"{what}: not within {LONGEST_S} s")
-        time.sleep(min(0.001 + waited_s / 20, MOST_S))
+        time.sleep(min(0.001 + waited_s / 8, MOST_S))
     return found
 
 
