@@ -23,6 +23,7 @@ from tarry.wire.endpoints import lock_endpoints as locks
 from tarry.wire.redisson import map_endpoints as maps
 from tarry.wire.redisson import queue_answers
 from tarry.wire.schemas import Schema
+from walked import cases
 
 AT, TEXT = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc), "2027-01-15T08:30:00Z"
 SECOND = timedelta(seconds=1)
@@ -178,9 +179,7 @@ VALUES: list[tuple[Schema[Any], Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "data"), VALUES, ids=lambda one: getattr(getattr(one, "model", 0), "__name__", "")
-)
+@cases(("schema", "value", "data"), VALUES, ids=lambda one: getattr(getattr(one, "model", 0), "__name__", ""))
 def test_a_value_becomes_json_and_comes_back(schema: Schema[Any], value: object, data: object) -> None:
     text = msgspec.json.encode(schema.dump(value))
     assert json.loads(text) == data

@@ -21,6 +21,7 @@ from tarry.clients.http.config import HTTPClientConfig
 from tarry.clients.http.requests import HTTPRequest, ServiceAddress, unavailable_error
 from tarry.verbs.jobs import durability
 from tarry.verbs.jobs.options import JobOptions
+from walked import cases
 
 PAGE = b"<html><body>Please log in.</body></html>"
 SECRET = "tarry_abc_geheim"
@@ -107,10 +108,8 @@ ACTS: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("status", "body"), [(200, PAGE), (200, b'"tea"'), (200, b"\xff"), (200, b"[" * 5000), (301, b""), (404, PAGE)]
-)
+@cases("kind", KINDS)
+@cases(("status", "body"), [(200, PAGE), (200, b'"tea"'), (200, b"\xff"), (200, b"[" * 5000), (301, b""), (404, PAGE)])
 def test_a_server_that_is_not_a_tarry_service_is_reported(kind: Any, status: int, body: bytes) -> None:
     with stranger(status, body, location="/") as url:
         for fault in perform(kind(url, patience=60), *ACTS):  # none of them is asked again
@@ -139,8 +138,8 @@ def test_refusals_of_a_proxy_become_the_matching_exceptions(kind: Any) -> None:
         assert isinstance(fault, expected), fault
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@cases("kind", KINDS)
+@cases(
     "given",
     [
         {"url": 5},

@@ -23,6 +23,7 @@ from tarry.wire import job_models as models
 from tarry.wire.endpoints import schedule_endpoints as schedules
 from tarry.wire.job_models import given_options, option_fields
 from tools.option_table import OPTIONS as OPTION_TABLE
+from walked import cases
 
 OPTIONS = set(JobOptions.__struct_fields__)
 OF_THE_CALL = {"if_exists", "latest", "durability"}
@@ -74,7 +75,7 @@ WAYS: dict[str, tuple[set[str], Callable[[], set[str]]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@cases("way", WAYS)
 def test_every_way_to_add_jobs_has_every_option(way: str) -> None:
     wanted, found = WAYS[way]
     assert wanted - found() == set()

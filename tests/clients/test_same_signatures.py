@@ -56,7 +56,7 @@ def plain(text: object) -> str:
     )
 
 
-@pytest.mark.parametrize(("blocking", "awaiting"), PAIRS)
+@cases(("blocking", "awaiting"), PAIRS)
 def test_blocking_and_async_classes_have_the_same_verbs(blocking: type, awaiting: type) -> None:
     assert public_methods(blocking).keys() == public_methods(awaiting).keys()
 

@@ -62,7 +62,7 @@ def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> 
     assert find_address("", {"TARRY_URL": url}) == address
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
     [
         "unix:///run/s.sock?db=2", "rediss://me:geheim@h:1", "redis+cluster://a:1,b:2", "valkeys+cluster://me:geheim@a:1",

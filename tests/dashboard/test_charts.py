@@ -15,11 +15,12 @@ from tarry.programs.dashboard.charts.timeline import bars_path
 from tarry.programs.dashboard.charts.topic_charts import EDGES_S, heat, next_hour, rates, row_of
 from tarry.programs.dashboard.page_request import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram, MinuteCounts
+from walked import cases
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "told"),
     [
         (0, "0 s"),
@@ -62,7 +63,7 @@ def test_control_characters_are_spelled_out() -> None:
     assert filters.plain("<测试> &") == "<测试> &"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "at"),
     [
         ("now", NOW),
@@ -80,7 +81,7 @@ def test_times_are_parsed_as_people_write_them(text: str, at: datetime | None) -
     assert parse_moment(text, NOW, "after") == at
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["soon", "9999999d ago", "in", "--5m", "<script>", "9" * 15, "1\n2", "9" * 5000 + "s", "0001-01-01T00:00+01:00"],
 )

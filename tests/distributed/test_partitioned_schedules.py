@@ -19,6 +19,7 @@ from tarry.errors import BadInput, BodyError
 from tarry.values.keys import part_key, partition_of_name
 from tarry.verbs.jobs.partitions import partition_of_id
 from tarry.verbs.schedules.fire import occurrence_stamp
+from walked import cases
 
 NAMES = [f"s{n}" for n in range(12)]
 
@@ -33,8 +34,8 @@ def test_the_schedule_names_cover_all_partitions() -> None:
     assert {partition_of_name(name.encode(), PARTS) for name in NAMES} == set(range(PARTS))
 
 
-@pytest.mark.parametrize("name", ["s", "a@b", "日报", "s@2026-01-01T00:00:00Z", "Z", "@"])
-@pytest.mark.parametrize("moment", [0, 1, 1_800_000_000_000_000, 253_370_764_800_000_000 - 1])
+@cases("name", ["s", "a@b", "日报", "s@2026-01-01T00:00:00Z", "Z", "@"])
+@cases("moment", [0, 1, 1_800_000_000_000_000, 253_370_764_800_000_000 - 1])
 def test_an_occurrence_is_in_the_partition_of_its_schedule(name: str, moment: int) -> None:
     for number in (2, 7, 1024):
         assert partition_of_id(f"{name}@{occurrence_stamp(moment)}", number) == partition_of_name(name.encode(), number)

@@ -17,6 +17,7 @@ from tarry.errors import BadInput
 from tarry.values.keys import SLOTS, partition_keys, partition_of
 from tarry.verbs.jobs import views
 from tarry.verbs.jobs.partitions import partition_of_id
+from walked import cases
 
 
 def perform(adapter: Any, story: Any) -> Any:
@@ -72,8 +73,8 @@ def test_a_partition_keeps_all_its_keys_in_one_slot() -> None:
     assert len(set[int]().union(*slots)) == 8
 
 
-@pytest.mark.parametrize("masters", [2, 3, 4, 5, 6, 8])
-@pytest.mark.parametrize("partitions", [2, 3, 8, 12, 30, 100])
+@cases("masters", [2, 3, 4, 5, 6, 8])
+@cases("partitions", [2, 3, 8, 12, 30, 100])
 def test_partitions_are_spread_evenly_over_the_masters(partitions: int, masters: int) -> None:
     """However many there are of both: no master has two more than its share."""
     for topic in ("orders", "t", "测试/7"):

@@ -132,7 +132,7 @@ def by_hand(text: str) -> list[str]:
     return BY_HAND.findall(figures.REFERENCE.sub("", prose.without_code(MADE.sub("", text))))
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "0.96 × as many.",

@@ -16,6 +16,7 @@ from faults.wait_until import until
 from tarry.connections.embedded.server_process import ServerProcess
 from tarry.connections.faults import NotNow, TryLater, fault_of
 from until import LONGEST_S
+from walked import cases
 
 REFUSALS = {
     "LOADING Redis is loading the dataset in memory": "it still loads its data; wait until it has",
@@ -32,7 +33,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("said", REFUSALS)
+@cases("said", REFUSALS)
 def test_temporary_refusals_are_explained_with_advice(said: str) -> None:
     fault = fault_of(driver.ResponseError(said))
     assert isinstance(fault, TryLater)

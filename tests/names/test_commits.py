@@ -15,7 +15,7 @@ from walked import cases
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
+@cases(
     "subject",
     [
         "worker: renew leases from one thread",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import tarry
+from walked import cases
 
 DECORATORS = "cron every on on_queue task"
 STORED = "body created headers id key priority raw topic"
@@ -23,7 +22,7 @@ MEMBERS: dict[type, str] = {
 }
 
 
-@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
+@cases("kind", MEMBERS, ids=lambda kind: kind.__name__)
 def test_a_class_has_the_members_that_users_need(kind: type) -> None:
     """The words of other libraries raise ``AttributeError``."""
     seen = {name for name in dir(kind) if not name.startswith("_") and hasattr(kind, name)}

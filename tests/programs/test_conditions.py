@@ -141,7 +141,7 @@ def condition_of(state: State) -> Condition:
     return Condition(state.kind, state.level, state.sentence, state.count, state.since)
 
 
-@pytest.mark.parametrize("name", STATES)
+@cases("name", STATES)
 def test_each_state_has_its_condition(name: str) -> None:
     first, *more = assess(STATES[name])
     assert first == condition_of(STATES[name])
@@ -241,7 +241,7 @@ def test_all_topics_are_summarized_by_the_worst() -> None:
     )
 
 
-@pytest.mark.parametrize("name", STATES)
+@cases("name", STATES)
 def test_the_headline_has_one_colon_at_most(name: str) -> None:
     _, sentence = summarize({"orders": assess(STATES[name]), "on time": assess()})
     assert sentence.count(":") <= 1, sentence

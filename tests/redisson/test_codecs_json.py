@@ -9,6 +9,7 @@ import pytest
 from tarry.errors import BadInput, BodyError
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.values import Bean, Byte, Char, Float, Long, Opaque, Short, java_type
+from walked import cases
 
 
 def json_of(value: Any) -> str:
@@ -64,7 +65,7 @@ def test_opaque_bytes_inside_of_json_must_be_text() -> None:
         json_of([Opaque(b"\xff")])
 
 
-@pytest.mark.parametrize("foreign", [b"NaN", b"[1,]", b"'a'", b"\xff", b'{"a"', b"01", b'"\n"', b" "])
+@cases("foreign", [b"NaN", b"[1,]", b"'a'", b"\xff", b'{"a"', b"01", b'"\n"', b" "])
 def test_invalid_json_raises_body_error(foreign: bytes) -> None:
     with pytest.raises(BodyError):
         codec_for("json").decode(foreign)
@@ -76,7 +77,7 @@ def test_values_that_json_cannot_hold_are_refused(value: Any) -> None:
         json_of(value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "text"),
     [
         (0.0, "0.0"),

@@ -74,7 +74,7 @@ def test_values_that_java_cannot_hold_are_refused_by_every_codec(value: Any) -> 
                 codec.encode([value])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "value"),
     [(Long, 2**63), (Short, 2**15), (Byte, 128), (Byte, -129), (Float, 1e39), (Char, "ab"), (Char, ""), (Char, "😀")],
 )
@@ -144,8 +144,8 @@ def nested(name: str, times: int) -> bytes:
     return b"\x01\x00java.util.ArrayLis\xf4" + b"\x82\x01\x00\x00" * times + b"\x01"
 
 
-@pytest.mark.parametrize("name", ["json", "kryo5", "river"])
-@pytest.mark.parametrize("times", [DEPTH, DEPTH + 1, 100_000])
+@cases("name", ["json", "kryo5", "river"])
+@cases("times", [DEPTH, DEPTH + 1, 100_000])
 def test_too_deeply_nested_values_stay_opaque(name: str, times: int) -> None:
     codec = codec_for(name)
     foreign = nested(name, times - 1 if name == "kryo5" else times)

@@ -10,6 +10,7 @@ import pytest
 import tarry
 from tarry.programs.cli.map_commands import MAPS
 from tarry.programs.cli.queue_commands import QUEUES
+from walked import cases
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 SAID = "the same in every namespace"
@@ -25,8 +26,8 @@ def test_queues_and_maps_of_java_are_the_same_in_every_namespace(valkey_url: str
         assert bank.map_cache(name + "-map", codec="string", policy=None).get("tea") == "4.20"
 
 
-@pytest.mark.parametrize("client", [tarry.Client, tarry.AsyncClient])
-@pytest.mark.parametrize("method", ["delayed_queue", "blocking_queue", "map_cache", "lock", "guarded_queue"])
+@cases("client", [tarry.Client, tarry.AsyncClient])
+@cases("method", ["delayed_queue", "blocking_queue", "map_cache", "lock", "guarded_queue"])
 def test_the_docstring_says_so(client: Any, method: str) -> None:
     assert SAID in " ".join(getattr(client, method).__doc__.split())
 

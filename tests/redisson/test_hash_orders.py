@@ -35,6 +35,7 @@ from tarry.verbs.redisson.values import (
     plain,
 )
 from until import LONGEST_S
+from walked import cases
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "data" / "hash_orders.txt"
@@ -296,7 +297,7 @@ def test_a_decoded_and_changed_value_is_encoded_as_changed() -> None:
     assert codec.encode(entries) == codec.encode({"k": 3, "a": {"k": 2, "z": 1}})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "why"),
     [
         ({1, 17}, "share a bucket"),

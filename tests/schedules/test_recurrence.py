@@ -118,7 +118,7 @@ def test_a_recurrence_survives_storage() -> None:
     assert make_recurrence(None, "0 9  * * *", "UTC").encode() == make_recurrence(None, "0 9 * * *", "UTC").encode()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("every", "cron", "tz", "said"),
     [
         (None, None, "UTC", "one of the two"),

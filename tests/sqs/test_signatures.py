@@ -25,6 +25,7 @@ from tarry.programs.sqs.faults import SqsError
 from tarry.verbs import tokens
 from tarry.verbs.codecs import JSON
 from until import LONGEST_S, until
+from walked import cases
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 KEY = f"AWS4{SECRET}".encode()
@@ -73,7 +74,7 @@ SQS = "20150830/moon/sqs"
 HEAD = {b"host": b"example.amazonaws.com", b"x-amz-date": STAMP.encode()}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("scope", "headers", "late", "told"),
     [
         (SQS, {}, 901.0, "expired"),

@@ -124,7 +124,7 @@ def test_a_score_past_the_year_9999_is_shown_as_the_last_moment() -> None:
     assert as_datetime(LAST_MOMENT_US + 31).year == 9999
 
 
-@pytest.mark.parametrize(
+@cases(
     ("us", "text"),
     [
         (0, "0s"),

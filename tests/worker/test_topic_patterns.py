@@ -17,6 +17,7 @@ from tarry.worker import discovery, registry
 from tarry.worker import worker_process as process
 from tarry.worker.worker import override, topics_of
 from until import until
+from walked import cases
 
 
 def worker_of(url: str, namespace: str, **options: Any) -> tuple[tarry.Worker, list[str]]:
@@ -34,7 +35,7 @@ async def run_until(worker: tarry.Worker, is_so: Any) -> None:
         await asyncio.to_thread(until, is_so)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "topic", "does"),
     [
         ("notify-*", "notify-7", True),
@@ -55,7 +56,7 @@ def test_a_pattern_matches_whole_names(pattern: str, topic: str, does: bool) -> 
     assert matches(pattern, topic) is does
 
 
-@pytest.mark.parametrize(
+@cases(
     ("one", "other", "do"),
     [
         ("a-*", "*-b", True),

@@ -17,6 +17,7 @@ from tarry.values.durations import SECOND, as_datetime
 from tarry.wire import answers
 from tarry.worker.verdicts import LONGEST_ERROR, retry_delay_us
 from until import until
+from walked import cases
 
 MINUTE = timedelta(minutes=1)
 GROUPS = {
@@ -317,7 +318,7 @@ async def awaited_choice(job: Any, fault: Exception) -> int:
     return 7
 
 
-@pytest.mark.parametrize(
+@cases(
     ("retry", "words"),
     [
         (tarry.BackOff, r"BackOff is a class; give one that is made, such as tarry.BackOff\("),

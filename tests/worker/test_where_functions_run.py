@@ -11,6 +11,7 @@ import pytest
 import tarry
 from tarry.worker.process_functions import CORES
 from tarry.worker.registry import CONCURRENCY, THREADS
+from walked import cases
 
 
 async def awaited(job: Any) -> None: ...
@@ -27,8 +28,8 @@ FOR_PLAIN = "is for plain functions; awaited is an async def and runs in the eve
 PLACES = "'loop'; it is 'thread' or 'process'"
 
 
-@pytest.mark.parametrize("kind", list(DECORATED))
-@pytest.mark.parametrize(
+@cases("kind", list(DECORATED))
+@cases(
     ("function", "run", "told"),
     [
         (plain, None, ""),

@@ -11,6 +11,7 @@ from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.redisson.delayed import elements, offers, stats, transfer
 from tarry.verbs.redisson.delayed import queue_migration as migration
+from walked import cases
 
 BOUND = scripts_of(offers, elements, transfer, migration, stats)
 NAMES = names_in("redisson/delayed")
@@ -25,7 +26,7 @@ def test_undeclared_keys_of_a_script_fail_at_import() -> None:
         Script("redisson/delayed/add_poison", item=("payload", "reason"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in keys_used(BOUND[name]):

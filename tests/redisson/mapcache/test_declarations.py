@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-import pytest
-
 from scripts.bound_scripts import keys_used, names_in, scripts_of
 from tarry.values.keys import MAP_PARTS
 from tarry.verbs.redisson.mapcache import eviction, load, native_layout, redisson_layout
+from walked import cases
 
 BOUND = scripts_of(redisson_layout, native_layout, eviction, load)
 NAMES = names_in("redisson/mapcache")
@@ -20,7 +19,7 @@ def test_every_script_has_a_verb() -> None:
     assert sorted(BOUND) == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_a_script_declares_all_its_keys(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in keys_used(BOUND[name]):
@@ -28,7 +27,7 @@ def test_a_script_declares_all_its_keys(name: str) -> None:
     assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@cases("name", NAMES)
 def test_a_script_fits_on_a_screen(name: str) -> None:
     own = files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
     assert len(own.splitlines()) <= 50

@@ -6,12 +6,13 @@ import pytest
 
 from tarry.errors import BadInput
 from tarry.verbs.redisson.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, first_pace, next_pace
+from walked import cases
 
 ARTICLE = AdaptivePolicy()
 SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1800, 1800]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pace", "found", "then"),
     [
         # nothing is learned from fewer than three looks
