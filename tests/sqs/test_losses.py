@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs.codecs import JSON
 from until import until
 
+GAP_S = 0.02
+"""Between two messages of a sender: without it four threads compute for as long as a service is awaited."""
 FAILURES = (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError)
 
 
@@ -45,27 +49,29 @@ class Traffic:
 
     def send(self, name: str) -> None:
         number = 0
-        while self.sending:
-            number += 1
-            with suppress(*FAILURES), self._client() as sqs:
-                sqs.send_message(QueueUrl=self.queue, MessageBody=f"{name}-{number}")
-                self.sent.append(f"{name}-{number}")
+        with self._clients() as client:
+            while self.sending:
+                number += 1
+                with suppress(*FAILURES):
+                    client().send_message(QueueUrl=self.queue, MessageBody=f"{name}-{number}")
+                    self.sent.append(f"{name}-{number}")
+                time.sleep(GAP_S)
 
     def receive(self) -> None:
-        while self.receiving:
-            with suppress(*FAILURES), self._client() as sqs:
-                asked = {"MaxNumberOfMessages": 10, "VisibilityTimeout": 2, "WaitTimeSeconds": 1}
-                for message in receive(sqs, self.queue, **asked):
-                    self.received[message["Body"]] += 1
-                    sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
+        asked = {"MaxNumberOfMessages": 10, "VisibilityTimeout": 2, "WaitTimeSeconds": 1}
+        with self._clients() as client:
+            while self.receiving:
+                with suppress(*FAILURES):
+                    for message in receive(client(), self.queue, **asked):
+                        self.received[message["Body"]] += 1
+                        client().delete_message(QueueUrl=self.queue, ReceiptHandle=message["ReceiptHandle"])
 
     @contextmanager
-    def _client(self) -> Iterator[Any]:
-        sqs = boto(self.queue.partition("/sqs/")[0])
-        try:
-            yield sqs
-        finally:
-            sqs.close()
+    def _clients(self) -> Iterator[Callable[[], Any]]:
+        """The client at the service that has the queue now, one for each service: to make one takes as long as many messages."""
+        with ExitStack() as stack:
+            made = cache(lambda url: stack.enter_context(closing(boto(url))))
+            yield lambda: made(self.queue.partition("/sqs/")[0])
 
 
 @contextmanager
