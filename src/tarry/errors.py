@@ -44,7 +44,7 @@ class BadInput(TarryError, ValueError):
 
 
 class JobExists(TarryError):
-    """A job with this id already exists. Choose another id, or ``if_exists="keep"``, ``"once"``, ``"update"`` or ``"replace"``; the last two also revive a dead one."""
+    """A job with this id already exists. Choose another id, or ``if_exists="keep"``, ``"once"``, ``"update"`` or ``"replace"``; the last two also revive a dead job."""
 
     code = "job_exists"
 
@@ -207,8 +207,8 @@ class NotAcquired(TarryError):
 
 
 class LockLost(TarryError):
-    """The lock is no longer held, because its lease ended or it was released by force. Stop the work that needs the lock: another holder may
-    have begun."""
+    """The lock is no longer held, because its lease ended or it was released by force. Stop the work that needs the lock: somebody else
+    may hold it now."""
 
     code = "lock_lost"
 

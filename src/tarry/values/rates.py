@@ -23,12 +23,12 @@ _TEXT_HINT = 'write "100/1m" or "5/s"'
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate: ``count`` jobs in each time span ``per``."""
+    """A rate: ``count`` jobs in each span of the length ``per``."""
 
     count: int
     """The number of jobs."""
     per: timedelta
-    """The time span."""
+    """The length of the span."""
 
     def __str__(self) -> str:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"

@@ -78,11 +78,11 @@ class HeldJob(Struct, frozen=True):
     topic: str
     """The name of its topic."""
     id: str
-    """Its id."""
+    """The job's id."""
     attempt: int
     """Which attempt this is, from 1."""
     taken: datetime
-    """When it was handed out, by the server's clock."""
+    """When the job was handed out, by the server's clock."""
     overrun: bool = False
     """Whether the job has run for longer than its timeout."""
 

@@ -69,8 +69,8 @@ class Pause(Exception):
     """Raised by a handler: the job's topic is paused for ``duration``. The job becomes ready again, and this attempt does not count.
 
     If the topic is already paused for longer, that pause stays. The worker also puts back the other jobs of the topic that it
-    has taken and not begun. With ``key=True`` only the job's key is paused, and the worker keeps the jobs that it has taken. If the
-    job has no key, the topic is paused.
+    has taken but not begun. With ``key=True`` only the job's key is paused, and the worker keeps the jobs that it has taken. If the
+    job has no key, the topic is paused instead.
     """
 
     def __init__(self, duration: Duration, reason: str = "", *, key: bool = False) -> None:

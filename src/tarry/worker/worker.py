@@ -128,7 +128,7 @@ class Worker(Registry):
             self.inner.clients, self._idle = before
 
     async def close(self) -> None:
-        """Closes its clients, even one that it was given. The next call opens them again."""
+        """Closes the worker's clients, even one that it was given. The next use of the worker opens them again."""
         await self.inner.clients.close(given=True)
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 @refuse_other_with
 class AsyncJob(BaseJob[T], metaclass=HidesOtherWords):
-    """A job that you have reserved, for its time to run. As a context manager it settles itself.
+    """A job that you have reserved until its time to run is over. As a context manager it settles itself.
 
     The end of the block finishes the job. An ``Exception`` releases it with a back-off. If the block is cancelled, the job is released
     at once, and the attempt does not count. If you settle the job inside the block, the end of the block does nothing.
     """
 
-    # blocking: A job that you have reserved, for its time to run. As a context manager it settles itself.
+    # blocking: A job that you have reserved until its time to run is over. As a context manager it settles itself.
     #
     # The end of the block finishes the job. An ``Exception`` releases it with a back-off. Ctrl-C releases it at once, and the attempt
     # does not count. If you settle the job inside the block, the end of the block does nothing.

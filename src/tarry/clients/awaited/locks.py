@@ -243,7 +243,7 @@ class AsyncLock:
         return None if hold is None else AsyncGrant(locks, hold)
 
     async def release(self) -> None:
-        """Releases the lock once, for the thread or task that holds it.
+        """Releases the lock once. A thread or task that has acquired it several times must release it as often.
 
         Raises ``NotAcquired`` if this thread or task does not hold the lock, ``LockLost`` if the lock was lost before.
         """

@@ -47,7 +47,7 @@ class Client(BaseClient[Engine]):
                    queues with ``layout="java"``
     ``max_body``   how many bytes a body may have
     ``patience``   how long a request whose answer was lost is repeated, before ``Unavailable`` is raised. A call with ``wait`` takes
-                   at most the sum of both times, whatever the server does
+                   at most the sum of ``wait`` and ``patience``, whatever the server does
     ``name_mapper``  a prefix, or a function that maps names, if the Java applications change names with a ``NameMapper``
     ``redisson``   the version of Redisson in the Java applications that share queues and maps, such as ``"3.15.1"``; it determines
                    codecs and formats; else ``TARRY_REDISSON``

@@ -244,7 +244,7 @@ class Lock:
         return None if hold is None else Grant(locks, hold)
 
     def release(self) -> None:
-        """Releases the lock once, for the thread or task that holds it.
+        """Releases the lock once. A thread or task that has acquired it several times must release it as often.
 
         Raises ``NotAcquired`` if this thread or task does not hold the lock, ``LockLost`` if the lock was lost before.
         """

@@ -48,7 +48,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
 
     ``url``        the address of the service; else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070
     ``token``      a token of the service, if it requires one; else ``TARRY_TOKEN``
-    ``namespace``  by default that of the token; without a token, the first one of the service
+    ``namespace``  by default that of the token; without a token, the ``--namespace`` of ``tarry serve``
     ``redisson``   as for ``Client``; by default the version that the service was started with
 
     Its methods raise the errors that those of ``Client`` raise, and ``NotAllowed``. Methods that do not exist over HTTP raise

@@ -33,7 +33,7 @@ class GuardedItem(Generic[T]):
     value: T
     """The value that was pushed; as bytes if it cannot be decoded."""
     due: datetime
-    """When it was due, by the server's clock."""
+    """When the item was due, by the server's clock."""
     lateness: timedelta
     """How long after its due time the item was polled."""
 

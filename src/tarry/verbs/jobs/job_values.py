@@ -188,13 +188,13 @@ class BaseJob(StoredJob[T]):
         id, value, self.attempt, self.due_us, self.ttr_us = raw
         super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
-        """Proves the reservation. The job gets a higher number each time it is handed out."""
+        """The number that proves the reservation. It is higher each time the job is handed out."""
         self.settled = self._entered = self.lost = False
         self.popped_us = now
 
     def step(self, name: str, function: Callable[[], Any], *, type: Any = Any) -> Any:
-        """Calls a function once for this job: its result is kept with the job, and returned without a call when the job runs again. The
-        method of an ``AsyncJob`` is awaited."""
+        """Calls a function once for this job. The result is kept with the job, and when the job runs again, the kept result is returned.
+        Await ``step`` of an ``AsyncJob``."""
         raise NotImplementedError
 
     @property
@@ -326,7 +326,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def attempts(self) -> int:
-        """How often the job has been handed out, without the hand-outs that did not count as attempts."""
+        """How often the job has been handed out, not counting the hand-outs that were no attempts."""
         return self._run_record.attempt
 
     @property
@@ -371,7 +371,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def error(self) -> str | None:
-        """The rest of the last failure, such as a traceback; its first line is the ``reason``."""
+        """The last failure without its first line, such as a traceback. The first line is the ``reason``."""
         return self._run_record.fault.partition("\n")[2] or None
 
     @property
@@ -436,7 +436,7 @@ class JobPage(Generic[T]):
     cursor: str | None
     """Give it to ``list`` to get the next page; ``None`` on the last page."""
     scanned: int = 0
-    """How many jobs were read to make the page. A search reads jobs that do not match, too, so this may be more than the page has."""
+    """How many jobs were read to make the page. A search also reads jobs that do not match, so the page may have fewer."""
 
     def __iter__(self) -> Iterator[JobInfo[T]]:
         return iter(self.jobs)

@@ -101,7 +101,7 @@ class NewJob(Generic[T]):
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
     """A map of strings that is stored beside the body."""
     max_lateness: Duration | None = field(default=None, kw_only=True)
-    """How late the job may be handed out. A job that is later becomes dead."""
+    """How late the job may be handed out. If it would be later, it becomes dead instead."""
     priority: int | None = field(default=None, kw_only=True)
     """0 to 3. Of the due jobs of a topic, those with the highest priority are handed out first."""
     key: str | None = field(default=None, kw_only=True)

@@ -174,7 +174,7 @@ class KeyStats:
     ready: int
     """Jobs of the key that are due and not reserved."""
     reserved: int
-    """Jobs of the key that are reserved, and those whose reservation has ended and that no pop has made ready again yet."""
+    """Reserved jobs of the key. A job whose reservation has ended counts until a pop makes it ready again."""
     held_back: int
     """Ready jobs of the key that cannot be handed out now, because of a limit or a pause."""
     limited: LimitStatus | None
@@ -305,7 +305,7 @@ class CheckReport:
     faults: tuple[str, ...]
     """A line for each fault."""
     leaving: int = 0
-    """How many jobs are on their way to another topic, because a ``migrate`` is running, or was interrupted. Run it again to continue."""
+    """How many jobs are on their way to another topic, because a ``migrate`` is running, or was interrupted. Run ``migrate`` again to continue."""
     schedules_leaving: int = 0
     """How many schedules are on their way to another topic, because a ``migrate`` is running, or was interrupted."""
 

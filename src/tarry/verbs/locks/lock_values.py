@@ -31,4 +31,4 @@ class LockState:
     remaining: timedelta | None
     """The time until the lease ends; ``None`` if the lock is free, or if it has no lease but ends with its holder's session (ZooKeeper)."""
     waiting: int | None
-    """How many clients wait for the lock (on a Cluster, only those of one node); on ZooKeeper, how many threads and tasks."""
+    """How many clients wait for the lock (on a Cluster, only the clients that listen at one of its nodes); on ZooKeeper, how many threads and tasks."""
