@@ -73,7 +73,7 @@ class TopicFull(TarryError):
         super().__init__(message or named or self.__doc__)
         #: the name of the topic
         self.topic = topic
-        #: how many jobs of the same ``add_many`` were added, by the scripts before this one and in other partitions
+        #: how many jobs of the same ``add_many`` were added, by its earlier scripts and in other partitions
         self.done = done
 
 

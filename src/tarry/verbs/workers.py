@@ -50,8 +50,8 @@ class WorkerTopic(Struct, frozen=True):
     busy: int
     """How many of its jobs are running."""
     overrun: int = 0
-    """How many of its running jobs have taken longer than their timeout. They are plain functions, which cannot be
-    stopped."""
+    """How many of its running jobs have taken longer than their timeout. Their handlers are plain functions, which
+    cannot be stopped."""
     unknown: tuple[str, ...] = ()
     """A line for each unknown task whose jobs the worker has put back lately."""
     unknown_tasks: tuple[str, ...] = ()
@@ -59,8 +59,8 @@ class WorkerTopic(Struct, frozen=True):
     max_attempts: dict[str, int | None] = {}
     """The limit of attempts of each handler that sets one; ``None``: any number of attempts."""
     longest_ms: dict[str, int] = {}
-    """For each handler the longest time between a job's pop and its end, in milliseconds. Jobs of the last half hour count, and at most
-    those of the last hour."""
+    """For each handler the longest time between a job's pop and its end, in milliseconds. The jobs that ended in the last
+    half hour count, and some that ended up to an hour ago."""
     own_slots: int = 0
     """How many of the worker's slots only this topic may use."""
     takes_any_body: bool = False

@@ -46,7 +46,7 @@ class TestClock(Clock):
     def advance(self, duration: Duration) -> None:
         """Advances the clock; attached workers run the jobs that become due, each at its moment. Returns when all are done.
 
-        In an async test, where this raises ``BadInput``: ``await tarry_async_clock.advance(…)``.
+        In an async test this raises ``BadInput``: use ``await tarry_async_clock.advance(…)``.
         """
         if self._workers and _in_a_loop():
             raise BadInput(

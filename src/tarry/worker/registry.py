@@ -319,8 +319,8 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
                  by default
         ``timeout``  how long one run may take. After this time an ``async def`` is cancelled, and a child process is killed. A function in a thread
                  cannot be stopped: its job stays reserved until the function returns, and then the attempt has failed
-        ``retry``  how long a failed job waits for its next attempt: ``"2s"``, a ``BackOff``, a map from exceptions to these, or a function. An
-                 exception type means that only jobs that failed with this exception are retried
+        ``retry``  how long a failed job waits for its next attempt: ``"2s"``, a ``BackOff``, a map from exceptions to these, or a function. With
+                 an exception type, jobs that failed with it are retried, and others are not
         ``max_attempts``  how often a job may be handed out; ``None`` for no limit. This overrides the topic's option, and a job's own option overrides
                  both
         ``cancel_when_lost``  whether an ``async def`` is cancelled when the reservation of its job is lost
@@ -458,7 +458,7 @@ class Registry(ScheduleDecorators, metaclass=HidesOtherWords):
         ``name``  the task's name, which is stored in its jobs; by default the name of the function
         ``topic``  the topic of its jobs; by default the topic that has the worker's name
         ``concurrency``  how many jobs of the task run at a time. The default is 100, or 20 for plain functions, which run in threads. If several tasks share a
-                 topic, the largest number applies to all
+                 topic, the largest number applies to all of them together
         ``key``  a function that makes the key of a job from the arguments of the call: ``key=lambda order: order.customer``
 
         The other options are those of ``on``. All tasks of one topic must have the same limits for keys.

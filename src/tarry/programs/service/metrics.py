@@ -64,7 +64,7 @@ TOTALS = {
     "replaced": "Jobs that were replaced by a new job with the same id.",
     "refused": "Receipts that were refused.",
     "repeated": "Jobs of a repeated add that the server recognized, and so did not add again.",
-    "lost": "Records of jobs that were missing.",
+    "lost": "Jobs that were removed because their record was missing.",
     "swept": "Dead jobs that were deleted because they had been kept for long enough.",
     "not_added": "Jobs that were refused because the topic was full.",
     "held": "How often a schedule was due but had to wait, because the topic was full.",

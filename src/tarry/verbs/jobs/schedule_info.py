@@ -41,7 +41,7 @@ class Schedule(metaclass=HidesOtherWords):
     """The rule for occurrences that were missed because no client popped: no job (``skip``), one job for the last of them (``once``),
     or a job for each (``all``)."""
     next: datetime | None
-    """The next occurrence; ``None`` while the schedule is paused. If it is in the past, no client has popped since, or the topic is full."""
+    """The next occurrence; ``None`` while the schedule is paused. If it is in the past, no client has popped since that moment, or the topic is full."""
     paused: bool
     """Whether the schedule is paused."""
     fired: int

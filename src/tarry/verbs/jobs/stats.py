@@ -156,7 +156,7 @@ class Stats:
     retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1
     it may be too high, because it assumes that only one job of each further key can be handed out."""
     can_go_since: datetime | None = None
-    """The moment from which the first ready job that no key holds back could have been handed out; ``None`` if there is no such job."""
+    """Since when the topic could have handed out a job. Only ready jobs that no key holds back count; ``None`` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ class TopicSettings:
     concurrency: int | None
     """How many jobs may be reserved at a time; ``None``: any number."""
     max_lateness: timedelta | None
-    """How late a job may be handed out; a job that is later dies. ``None``: however late."""
+    """How late a job may be handed out; a job that would be handed out later becomes dead. ``None``: however late."""
     keep_finished: timedelta | None = None
     """How long finished jobs are kept; ``None``: not at all."""
     max_pending: int | None = None
