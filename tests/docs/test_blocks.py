@@ -26,6 +26,7 @@ import pytest
 
 import servers
 from doc_pages import OF_ONE_EXTRA, ONE_EXTRA, PAGES, ROOT, RUNNERS, Block, blocks, name
+from frameworks.conftest import OF_DJANGO
 from only_extras import all_but
 from tarry.connections.embedded.shared_server import join_server
 from until import LONGEST_S
@@ -37,10 +38,12 @@ PORTS = ["7117", "7118"]
 OTHER_PLUGINS = "-p no:schemathesis -p no:hypothesispytest -p no:django"
 """Installed here for tests of other things, not by a reader; a page's pytest takes seconds to import them."""
 IMPORTED = (
-    "fastapi fastapi.testclient uvicorn.main uvicorn.server uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.httptools_impl "
-    "uvloop django.core.management.commands.migrate django.core.management.commands.shell django.db.models django.forms django.http "
-    "django.template.engine django.test.utils django.contrib.admin.options structlog"
-).split()
+    "fastapi fastapi.testclient pydantic.v1 uvicorn.main uvicorn.server uvicorn.lifespan.on uvicorn.loops.auto "
+    "uvicorn.protocols.http.httptools_impl uvloop django.contrib.admin.options django.contrib.auth.hashers "
+    "django.contrib.auth.password_validation django.contrib.messages.middleware django.contrib.sessions.backends.base "
+    "django.contrib.staticfiles.finders django.core.cache.backends.locmem django.core.management.commands.shell django.middleware.clickjacking "
+    "django.middleware.common django.middleware.security django.template.engine django.test.utils structlog"
+).split() + OF_DJANGO
 """By the programs of pages, but for tarry and pytest."""
 HAS_JDK = shutil.which("javac") is not None
 
