@@ -32,7 +32,7 @@ class TaskJob(Added, Generic[R], frozen=True, dict=True):
     def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state that the job was in, or ``None`` if the job is gone already.
 
-        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of its time to run.
+        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of the job's time to run.
         """
         return self._topic.delete(self.id, running=running)
 
@@ -68,7 +68,7 @@ class AsyncTaskJob(Added, Generic[R], frozen=True, dict=True):
     async def cancel(self, *, running: bool = False) -> State | None:
         """Deletes the job, so that the task does not run. Returns the state that the job was in, or ``None`` if the job is gone already.
 
-        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of its time to run.
+        A run that has begun goes on, but is not repeated. With ``running`` the worker stops the run, within half of the job's time to run.
         """
         return await self._topic.delete(self.id, running=running)
 

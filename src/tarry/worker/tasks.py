@@ -198,7 +198,7 @@ class Task(Generic[P, R, C], metaclass=HidesOtherWords):
         gone.
 
         Ids belong to the topic, so two tasks of one topic share them. If a run has begun, it goes on, but is not repeated. With ``running=True`` the
-        worker stops the run within half of its time to run: an async function is cancelled, and a child process is killed. A
+        worker stops the run within half of the job's time to run: an async function is cancelled, and a child process is killed. A
         function in a thread cannot be stopped, but sees that ``tarry.current_job().lost`` is true.
         """
         return self.inner.open_topic().delete(id, running=running)

@@ -127,8 +127,8 @@ class JobDied(Exception):
 
 @dataclass(frozen=True, slots=True, init=False)
 class BackOff:
-    """How long a failed job waits: ``first`` after its first failure, after each further one ``factor`` times as long, at most ``longest``;
-    ``jitter`` makes each wait a little longer or shorter."""
+    """How long a failed job waits. After its first failure it waits ``first``, after each further one ``factor`` times as long, at most
+    ``longest``. ``jitter`` makes each wait a little longer or shorter."""
 
     first: Duration = 1
     """The wait after the first failure."""

@@ -72,12 +72,12 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         """A topic by its name. Nothing is sent until you call a method of it.
 
         ``type``  what its bodies are: a msgspec Struct or a dataclass (stored as JSON, and validated when it is read), ``bytes``, or a codec of your own.
-                 Without a type a body is stored as JSON, and a body of bytes as it is
+                 Without a type a body is stored as JSON, but bytes are stored as they are
         ``partitions``  divides the topic into that many parts, each in its own slot of a Cluster. The number is stored, so later calls can omit it
 
         Without a type, JSON returns dates, UUIDs and enums as text, tuples as lists, and dataclasses as dicts. A dict whose
         keys are not text is refused. A set, a Decimal or a datetime without a time zone is refused if it is the body, or a value
-        of a body that is a dict. Deeper inside, a set comes back as a list, a Decimal or such a datetime as text.
+        of a body that is a dict. Deeper inside it is accepted, but a set comes back as a list, and a Decimal or such a datetime as text.
         """
         if words or name is MISSING:
             refuse_others(AsyncBaseClient.topic, self, OF_TOPIC, words=words)
@@ -120,8 +120,9 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         ttr: Duration | None = None,
         **words: Never,
     ) -> list[AsyncJob[Any]]:
-        """Returns up to ``limit`` jobs of the first of these topics that has one ready: at most 1000, or 250 if the topic has keys,
-        and at most 4 MB of bodies. The list is empty if no job is due within ``wait``."""
+        """Returns up to ``limit`` jobs of the first of these topics that has one ready. The list is empty if no job is due within ``wait``.
+
+        ``limit`` is at most 1000, or 250 for a topic with keys. The bodies of the jobs have at most 4 MB together."""
         if words or limit is MISSING:
             refuse_others(AsyncBaseClient.pop_many, self, OF_POP_MANY, words=words)
         return await pop_first(self.engine, self._topics_of("pop_many", topics), limit, wait, ttr)
@@ -153,7 +154,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         ``redisson``  the version of Redisson in the Java application, such as ``"3.15.1"``, which determines codec and format; by default that of the client
         ``codec``  the codec, if Java sets one: ``"kryo5"``, ``"river"``, ``"json"``, ``"string"``, ``"long"``, ``"bytes"``, or one of your own
         ``format``  how elements are written: ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), or ``"tarry"`` if no Java application reads the
-                 queue. tarry reads all of them, a version of Redisson only its own
+                 queue. tarry reads all formats, but a version of Redisson reads only its own
 
         The server stores the format of a queue; tarry also learns it from the elements in the queue. An offer raises
         ``BadInput`` if the format is not known yet, or if the given one differs from the known one.
@@ -166,7 +167,7 @@ class AsyncBaseClient(Generic[E], metaclass=HidesOtherWords):
         self, name: str, *, redisson: str | None = None, codec: str | Codec[Any] | None = None
     ) -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, the same in every namespace. A delayed queue of this name
-        moves its due elements there."""
+        moves its due elements into it."""
         from tarry.clients.redisson.awaited.blocking_queue import AsyncBlockingQueue
 
         return AsyncBlockingQueue(self.engine, self.engine.config.blocking(name, codec, redisson))

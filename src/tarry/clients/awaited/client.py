@@ -41,7 +41,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     one script.
 
     You may cancel any call, or let it time out, without losing a job. If a cancelled pop was sent already, its answer is still
-    read, and its jobs are released; the attempt does not count.
+    read, and its jobs are released; these attempts do not count.
     """
 
     # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
@@ -91,7 +91,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         """The lock of this name in the namespace. Acquiring it returns a grant with a fencing token.
 
         ``wait``  how long to wait for it; by default forever, because a block must not begin without its lock
-        ``lease``  the time after which a grant ends; with ``None`` it is renewed as long as this process lives: every 10 s, for 30 s
+        ``lease``  the time after which a grant ends; with ``None`` it lasts 30 s, and is renewed every 10 s as long as this process lives
         ``shared``  with ``True`` it is the lock that Redisson calls ``getLock(name)``, the same in every namespace
 
         Waiters are not served in order.
@@ -122,7 +122,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
         ``type``  what its values are, as for a topic
         ``guard``  for a server on which scripts are disabled: a lock of this client or of ``tarry.zookeeper``. Each call then sends plain commands while
                  it holds this lock; a call that has lost the lock is refused by the fencing token. Without a guard each call is one atomic script
-        ``layout``  with ``"java"`` it is the sorted set ``d_q_p:NAME``, shared with Java, the same in every namespace
+        ``layout``  with ``"java"`` the queue is the sorted set ``d_q_p:NAME``, which is shared with Java and the same in every namespace
         ``max_lateness``  how late the first item may be. If it is later, ``poll`` calls ``on_late(lateness)``, or raises ``FallenBehind`` if there is no ``on_late``
 
         A polled item is out of the queue, and lost if its consumer dies. A topic keeps a job until it is finished. So use a
@@ -154,7 +154,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     ) -> Migrated:
         """Moves the elements of a queue that are not due yet into a topic, with their due times.
 
-        You may interrupt it and call it again, even while other clients offer and take. The id of each job is made from its
+        You may interrupt the move and call it again, even while other clients offer and take. The id of each job is made from its
         element.
 
         ``dry_run``  only counts
@@ -202,8 +202,8 @@ class AsyncClient(AsyncBaseClient[Engine]):
         ``progress``  a function that is called with the number of moved jobs
         ``redirect``  moves jobs to this target although an interrupted move to another topic is not complete. Use it only if that topic is gone for good
 
-        Raises ``BadInput`` if both topics are the same, if the target has partitions and the topic a limit that partitions do not
-        allow, and if a move to another topic is not complete.
+        Raises ``BadInput`` if both topics are the same, if the target has partitions and the old topic has a limit that partitions
+        do not allow, and if a move to another topic is not complete.
         """
         from tarry.clients.awaited.flow_runner import run_flow
         from tarry.clients.config import server_verbs

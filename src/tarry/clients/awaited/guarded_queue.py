@@ -73,8 +73,8 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     async def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.
 
-        Equal values are different items, except with ``layout="java"``, where the last push decides. Raises ``BadInput``
-        before anything is written, also if a value or a delay is ``None``.
+        Equal values are different items, except with ``layout="java"``: there a new push of a value changes its due time. Raises
+        ``BadInput`` before anything is written, also if a value or a delay is ``None``.
         """
         members, scores = self.context.members(items), list[int]()
         if self._guard is None:
@@ -100,7 +100,7 @@ class AsyncGuardedQueue(SizedOperators, Generic[T]):
     ) -> list[GuardedItem[T]]:
         """Removes and returns up to ``limit`` due items (at most 1000) in order, as soon as there is one.
 
-        The list is empty if none is due within ``wait``; 0 tries once, ``None`` waits forever. The time to acquire the guard is
+        The list is empty if none is due within ``wait``; ``wait=0`` tries once, ``wait=None`` waits forever. The time to acquire the guard is
         part of ``wait``. Raises ``FallenBehind`` if the first item is later than the queue's ``max_lateness``, and ``LockLost``
         if the guard's token is old. In both cases the items stay in the queue.
         """

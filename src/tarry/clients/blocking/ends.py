@@ -111,7 +111,7 @@ class Ends(Generic[T]):
         """Where the iteration is. Give it as ``since=`` to continue there. It advances as time passes, even
         if no job ends.
 
-        ``None`` before the iteration begins, if no ``since`` was given.
+        The position is ``None`` until the iteration begins, unless ``since`` was given.
         """
         return None if self._given.at is None else str(self._given)
 

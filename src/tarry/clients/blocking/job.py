@@ -97,7 +97,7 @@ class Job(BaseJob[T], metaclass=HidesOtherWords):
         """Calls the function, and keeps its result with the job under this name. When the job runs again, the function is not
         called, and the kept result is returned, as ``type``.
 
-        The function has no arguments; an ``AsyncJob`` also takes an async one. The result must be JSON, and the steps of a job
+        The function has no arguments; an ``AsyncJob`` also takes an async function. The result must be JSON, and the steps of a job
         together have at most 64 KB. All runs, even the first, get the result as it comes back from JSON. If the function raises,
         nothing is kept. If the process dies before the result is kept, the next run calls the function again.
 

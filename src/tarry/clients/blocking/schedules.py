@@ -57,8 +57,8 @@ class Schedules:
                  ``"once"`` adds one job for the last of them, ``"all"`` adds one for each of the last 1,000
 
         The other options are those of its jobs. A job's id contains its occurrence: ``"ID@2026-03-29T07:00:00Z"``. If a change
-        does not concern the times, the next occurrence stays as it was. Raises ``BadInput``, also if a worker's code declares
-        a schedule with this id.
+        does not concern the times, the next occurrence stays as it was. Raises ``BadInput`` for a bad argument, and if a
+        worker's code declares a schedule with this id.
         """
         timing = Timing(every=every, cron=cron, tz=tz, first=first, missed=missed)
         options = JobOptions(

@@ -104,15 +104,15 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
                  stays as it is, even if it is dead. ``"once"``: like ``"keep"``, but finished jobs that the topic keeps count, too; a topic without
                  ``keep_finished`` raises ``NotKept``. ``"replace"``: the new job takes the place of the old one. ``"update"``: the old job gets the
                  new body and the options that are given, and keeps its due time
-        ``latest``  for ``if_exists="replace"``, which postpones the job each time: the job is due at the latest this long after the first
-                 add since it was last handed out
+        ``latest``  for ``if_exists="replace"``, which postpones the job each time: the job is due at most this long after the first of
+                 these adds. Once the job was handed out, the next add counts as the first
         ``ttr``  its time to run. ``ttr``, ``max_attempts`` and ``max_lateness`` win over those of the consumer and of the topic
         ``max_attempts``  how often it may be handed out; ``None``: without a limit
         ``max_lateness``  how late it may be handed out; if it is later, it dies as ``too late``
         ``headers``  a map of strings that is stored beside the body
         ``priority``  0 to 3: of the jobs that are due, those with the highest priority are handed out first
         ``key``  a word, such as the customer's name, by which the topic's limits for keys count jobs; at most 200 bytes
-        ``durability``  what must have the job before the call returns: this many replicas, one replica (``"replicated"``), or the server's
+        ``durability``  what must have the job before the call returns: a number of replicas, one replica (``"replicated"``), or the server's
                  disk (``"fsynced"``)
 
         Raises ``BadInput`` before anything is written, ``TopicFull`` if no more jobs may wait, ``Unavailable`` if the server
@@ -191,7 +191,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Returns the job that is due first, reserved for its time to run; ``None`` if no job is due within ``wait``.
 
         ``wait=None`` waits forever. ``ttr`` is the time to run of jobs without one of their own. If the answer is lost on the
-        way, the job comes back after its time to run. Such a lost attempt does not count if it was the last one.
+        way, the job comes back after its time to run. If this attempt was the job's last one, it does not count.
         """
         if others or words:
             refuse_others(Topic.pop, self, OF_POP, others, words)
@@ -232,7 +232,8 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
 
     @hide_others
     def touch(self, job: HasReceipt, *others: Never, ttr: Duration | None = None) -> None:
-        """Renews the reservation: it lasts ``ttr`` from now, by default the job's time to run. Raises ``StaleReceipt`` if it is over."""
+        """Renews the reservation: it lasts ``ttr`` from now, by default the job's time to run. Raises ``StaleReceipt`` if the reservation
+        is over already."""
         if others:
             refuse_others(Topic.touch, self, {}, others)
         self.engine.run(self.verbs.settle(job_verbs.settle.TOUCH, [job], ttr=ttr))
@@ -318,7 +319,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         """Deletes the job, whatever its state is. A consumer that has the job gets an error when it settles the job.
 
         Returns the state that the job was in, or ``None`` if there is no such job. With ``running``, a worker that runs the job
-        stops the run, within half of the worker's time to run. With ``state``, the job is deleted only if it is in this
+        stops the run, within half of the job's time to run. With ``state``, the job is deleted only if it is in this
         state: ``state="dead"`` spares a job that was kicked meanwhile.
         """
         return (self.delete_many([id], running=running, state=state))[0]
@@ -430,7 +431,7 @@ class Topic(Generic[T], metaclass=HidesOtherWords):
         return self.engine.run_view(self.verbs.dead_groups(search, limit, cursor))
 
     def ends(self, *, since: str | datetime | None = None, wait: Duration | None = None) -> Ends[T]:
-        """Iterates over the ends of jobs in their order: each job that was finished, died, or was too late, with the moment.
+        """Iterates over the ends of jobs in their order: each job that was finished, died, or was too late, and when.
 
         ``since`` says where to begin: after the end with this ``id``, at the ``position`` of an earlier iteration, or at a
         moment. The default is now. With ``wait`` the iteration stops when no job has ended for that time; with ``None`` it never stops.

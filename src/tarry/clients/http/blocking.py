@@ -130,7 +130,8 @@ class HTTPClient(BaseClient[HTTPEngine]):
         limit: int | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
+        """Moves the elements of a queue that are not due yet into a topic of the same service, with their due times.
+
         ``dry_run`` only counts. The queue's codec must have a name. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("to", Topic, to, self.topic)
         place = self.engine.config.service

@@ -91,7 +91,7 @@ class Added(Struct, frozen=True):
     state: JobState
     """The job's state; ``finished`` only if ``if_exists="once"`` found a finished job."""
     due: datetime
-    """When the job is due. For a reserved job: when its time to run ends; for a dead one: when it died; for a finished one: until when
+    """When the job is due. If it is reserved, this is the end of its time to run; if it is dead, when it died; if it is finished, until when
     it is kept."""
 
 

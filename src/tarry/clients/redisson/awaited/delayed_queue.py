@@ -106,8 +106,8 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.retain_all(values))
 
     async def contains(self, value: T) -> bool:
-        """Whether an element is equal to the value, compared as bytes. A dict or set of yours is written in the order of
-        Java's ``HashMap`` or ``HashSet``; one that was read from the queue, in the order in which it was read."""
+        """Whether an element is equal to the value, compared as bytes. For this, a dict or set of yours is written in the order of
+        Java's ``HashMap`` or ``HashSet``. One that was read from the queue keeps the order in which it was read."""
         return await self.engine.run(self.verbs.contains_all([value]))
 
     async def contains_all(self, values: Iterable[T]) -> bool:
@@ -127,11 +127,11 @@ class AsyncDelayedQueue(CollectionOperators[T]):
         return await self.engine.run(self.verbs.read_all())
 
     async def set_format(self, format: str | None) -> None:
-        """Sets the format of the queue, after an upgrade of Redisson in Java or to correct it. ``format`` is a version of Redisson, or
+        """Sets the format of the queue, after an upgrade of Redisson in Java or because the format is wrong. ``format`` is a version of Redisson, or
         one of the formats of ``client.delayed_queue``. With ``None`` the elements in the queue determine the format again.
 
-        From now on elements are offered in this format, even if the queue has elements of the other one. Those stay as they
-        are, because tarry moves both formats.
+        From now on elements are offered in this format, even if the queue has elements of another one. Those stay as they
+        are, because tarry moves elements of all formats.
         """
         await self.engine.run(self.verbs.set_format(format))
 

@@ -64,7 +64,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         await self.close()
 
     async def close(self) -> None:
-        """This object stops removing expired entries. With the next call it begins again."""
+        """This object stops removing expired entries, until you use it again."""
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
@@ -86,7 +86,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     ) -> V | None:
         """Puts an entry; returns the value that was there, or ``None``.
 
-        The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; without either it does not expire. With ``keep_ttl``
+        The entry lives for ``ttl``, and no longer than ``max_idle`` after its last use; if you give neither, it does not expire. With ``keep_ttl``
         an entry that exists keeps the times that it has. Raises ``BadInput`` before anything is written.
         """
         return await self._run(self.verbs.put(key, value, ttl, max_idle, keep_ttl))
@@ -134,16 +134,16 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         """``replace(key, value)`` replaces an existing value, and returns the old one, or ``None``.
 
         ``replace(key, old, new)`` does so only if the existing value is ``old``, compared as bytes; returns whether it did. The
-        entry keeps its time to live, and its idle time begins again. In a native map it loses its time to live, as in Java.
+        entry keeps its time to live, and its idle time begins again. In a native map the entry loses its time to live, as in Java.
         """
         if new is UNSET:
             return await self._run(self.verbs.replace(key, value))
         return await self._run(self.verbs.replace_if(key, value, new))
 
     async def add_and_get(self, key: K, delta: float) -> float:
-        """Adds to the number that a key has, 0 if it has none. Returns the sum. The entry keeps its time to live.
+        """Adds a number to the value of a key; a missing value counts as 0. Returns the sum. The entry keeps its time to live.
 
-        For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` if the value is not a
+        Use it with a codec that writes numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` if the value is not a
         number, and if the sum has more than 64 bits.
         """
         return await self._run(self.verbs.add_and_get(key, delta))
@@ -208,10 +208,10 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     async def expire_entry(
         self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
     ) -> bool:
-        """Gives an entry a new time to live and idle time, counted from now; without either it never expires. Returns whether there was
+        """Gives an entry a new time to live and idle time, counted from now; if you give neither, it never expires. Returns whether there was
         an entry.
 
-        With ``if_not_set`` only if the entry has neither.
+        With ``if_not_set`` nothing changes if the entry already has one of the two.
         """
         return await self.expire_entries([key], ttl=ttl, max_idle=max_idle, if_not_set=if_not_set) > 0
 
@@ -223,14 +223,14 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         max_idle: Duration | None = None,
         if_not_set: bool = False,
     ) -> int:
-        """Gives entries a new time to live and idle time, counted from now; without either they never expire. Returns how many entries
+        """Gives entries a new time to live and idle time, counted from now; if you give neither, they never expire. Returns how many entries
         there were."""
         return await self._run(self.verbs.expire_entries(keys, ttl, max_idle, if_not_set))
 
     async def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
         """Deletes the whole map after a time, without events. Returns whether there was a map.
 
-        With ``if_not_set`` only if the map has no such time yet.
+        With ``if_not_set`` nothing changes if the map already has such a time.
         """
         return await self._run(self.verbs.expire(after, if_not_set))
 
@@ -243,7 +243,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
     async def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
         """Limits how many entries the map may have, for all clients; 0: any number.
 
-        If there are more, some are removed, at once and with each later write, with the event ``removed``: those whose last use is
+        If there are more, this call and each later write remove some, with the event ``removed``: those whose last use is
         longest ago (``LRU``), or those that were used least often (``LFU``).
         """
         await self._run(self.verbs.set_max_size(size, mode, False))
@@ -270,7 +270,7 @@ class AsyncMapCache(Generic[K, V], metaclass=HidesOtherWords):
         """Returns the value of a key. If there is none, calls ``loader``, and puts and returns its value.
 
         Only one process at a time runs its loader, and the others wait for the value. This includes Java processes that call
-        ``getWithLease``. If the loader fails, returns ``None`` or takes longer than ``lease``, the next process runs its own. If another client
+        ``getWithLease``. If the loader fails, returns ``None`` or takes longer than ``lease``, the next process runs its loader. If another client
         has put a value for the key meanwhile, the loaded value is not put.
         """
         return await load(self._engine, self._run, self.verbs.load(key, ttl, max_idle, lease), lambda: loader(key))

@@ -87,8 +87,8 @@ class BlockingQueue(CollectionOperators[T]):
         return values
 
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
-        """Removes and returns the first element of this queue. If this queue is empty, it does so for the first of the other queues that has
-        an element. This queue's codec decodes it."""
+        """Removes and returns the first element of this queue or, if this queue is empty, of the first of the other queues that has one.
+        This queue's codec decodes it."""
         found = self.poll_from_any_with_name(*queues, wait=wait)
         return None if found is None else found[1]
 

@@ -107,8 +107,8 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
-        """Whether an element is equal to the value, compared as bytes. A dict or set of yours is written in the order of
-        Java's ``HashMap`` or ``HashSet``; one that was read from the queue, in the order in which it was read."""
+        """Whether an element is equal to the value, compared as bytes. For this, a dict or set of yours is written in the order of
+        Java's ``HashMap`` or ``HashSet``. One that was read from the queue keeps the order in which it was read."""
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:
@@ -128,11 +128,11 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.read_all())
 
     def set_format(self, format: str | None) -> None:
-        """Sets the format of the queue, after an upgrade of Redisson in Java or to correct it. ``format`` is a version of Redisson, or
+        """Sets the format of the queue, after an upgrade of Redisson in Java or because the format is wrong. ``format`` is a version of Redisson, or
         one of the formats of ``client.delayed_queue``. With ``None`` the elements in the queue determine the format again.
 
-        From now on elements are offered in this format, even if the queue has elements of the other one. Those stay as they
-        are, because tarry moves both formats.
+        From now on elements are offered in this format, even if the queue has elements of another one. Those stay as they
+        are, because tarry moves elements of all formats.
         """
         self.engine.run(self.verbs.set_format(format))
 

@@ -89,7 +89,7 @@ def _trimmed(reply: Reply) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePolicy:
-    """Redisson's rule for removing expired entries: one look at the map every ``minimum`` to ``maximum``.
+    """Redisson's rule for removing expired entries: a client looks for them again and again, ``minimum`` to ``maximum`` apart.
 
     If three looks in a row found nothing, or each found fewer entries than the one before, the time between two looks grows by half.
     If three looks in a row found the same number of entries, ``amount`` or more, the time shrinks to a quarter. Raises ``BadInput``
@@ -101,9 +101,9 @@ class AdaptivePolicy:
     maximum: Duration = 1800
     """The longest time between two looks."""
     amount: int = 100
-    """How many entries one look removes at most because their time to live is over, and as many because their idle time is over: 1 to 1000."""
+    """How many entries whose time to live is over one look removes at most, and how many whose idle time is over: 1 to 1000."""
     remove_empty: bool = False
-    """Whether the looks stop when the map is empty, until the map is used again."""
+    """Whether the looks stop once the map is empty. They begin again when the map is used."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum_s <= self.maximum_s:
