@@ -58,7 +58,7 @@ PEERS = {
             "raw",
             "bare commands",
             imports="import redis",
-            setup="a socket and hiredis, in bulk redis-py; one consumer that takes 1,000 at once and knows the next due time",
+            setup="a socket and hiredis, or redis-py where jobs are added in bulk; one consumer that takes 1,000 at once and knows the next due time",
             lacks="acknowledge, survive a crash or share the work, so it is no job queue",
             own=True,
         ),

@@ -107,7 +107,7 @@ REASONS = {
     "again: undone": "the server had lost the record that the job was handed out or finished, which the server's promise allows",
     "undone": "an acknowledged finish, delete or hand-out was lost by the server, which the server's promise allows",
     "lost": "an acknowledged add was lost by the server, which the server's promise allows",
-    "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
+    "late told ok": "a finish that came too late was repeated after its connection broke, and the repetition was answered *ok*; it changed nothing",
     "told refused, sent twice": "a delete, release, bury, reschedule or kick was repeated after a connection broke, and refused or found nothing, "
     "because the first try may have done it",
     "attempts nobody saw": "an attempt was used up by a pop whose answer was lost",
