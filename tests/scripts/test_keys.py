@@ -201,7 +201,7 @@ def test_keys_that_look_like_entries_are_counted_each_for_itself(client: TestCli
 def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(
     client: TestClient, clock: Clock, limit: int
 ) -> None:
-    topic = client.topic("t")
+    topic: Any = client.topic("t")
     topic.configure(fair=True)
     topic.add_many([NewJob(n, key="k") for n in range(2)])
     topic.pause(600, key="k")
@@ -214,7 +214,7 @@ def test_the_pause_of_a_key_is_no_lateness_without_other_limits_too(
 def test_what_comes_behind_a_retry_that_holds_its_key_gives_it_no_turn(
     client: TestClient, server: Any, clock: Clock, fair: bool
 ) -> None:
-    topic = client.topic("t")
+    topic: Any = client.topic("t")
     topic.configure(fair=fair, retry_holds_key=True)
     topic.add("first", key="k")
     [job] = topic.pop_many(5)
