@@ -10,7 +10,7 @@ What is tested about the start itself starts Python: tests/programs/test_cli_end
 process that passes its signals on; with ``OWN_PID`` in the environment, `tarry worker` and `tarry serve`, which tell their pid, start
 Python. A test starts those with ``start``, and has the pid; with ``start_program`` and ``talk_to`` it starts any program of the tests,
 by its file. What a worker, a service or a demo starts itself starts warm, too (tests/warm_children.py), but with ``COLD_CHILDREN`` in the
-environment; with ``WARM_FUNCTIONS`` also what a child of a worker starts.
+environment; with ``WARM_FUNCTIONS`` also what a child of a worker starts. With ``OPEN_FILES`` a call may open only so many.
 
 ``warm_python`` is the same for `python -m`, `python -c` and scripts: it has imported pytest, and what a user's program imports of tarry.
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import resource
 import runpy
 import select
 import signal
@@ -387,6 +388,8 @@ def _take_over(given: Given, program: str) -> None:
         os.dup2(file, number)
         os.close(file)
     become(given.environment, given.folder)
+    if files := os.environ.pop("OPEN_FILES", ""):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
     is_program = program == "tarry" and _is_program(given.words)
     sys.argv = given.words if is_program else [program, *given.words]
     while _starts_children(program) and (child := warm_children.begin()):

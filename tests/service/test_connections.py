@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -307,6 +308,7 @@ def requests(running_service: RunningService) -> int:
 def test_more_silent_connections_than_files_stop_nobody(start: Start) -> None:  # noqa: F811
     running = start("--namespace", "crowd", files=200)
     url = running.url
+    assert resource.prlimit(running.child.pid, resource.RLIMIT_NOFILE) == (200, 200)
     with ExitStack() as stack:
         for number in range(600):
             stack.enter_context(connect_to(url))

@@ -31,7 +31,7 @@ from tarry.programs.serving.mounts import Mount
 from tarry.programs.sqs import routes as sqs
 from tarry.verbs import tokens
 from until import LONGEST_S, until
-from warm import WarmProcess, WarmTarry
+from warm import WarmTarry
 
 pytestmark = pytest.mark.slow
 
@@ -42,20 +42,13 @@ SECRET = "a secret that nobody may log"
 class Process:
     """A service of its own."""
 
-    def __init__(
-        self, url: str, log: Path, words: tuple[str, ...], files: int | None = None, warm: WarmTarry | None = None
-    ) -> None:
+    def __init__(self, url: str, log: Path, words: tuple[str, ...], files: int | None, warm: WarmTarry) -> None:
         self.log = log
-        environment = {**os.environ, "TARRY_URL": url, "TARRY_LOG": "DEBUG", "PYTHONUNBUFFERED": "1"}
-        self.child: subprocess.Popen[bytes] | WarmProcess
+        environment = {"TARRY_URL": url, "TARRY_LOG": "DEBUG", "PYTHONUNBUFFERED": "1"}
+        if files is not None:
+            environment["OPEN_FILES"] = str(files)
         with log.open("wb") as out:
-            if warm is not None and files is None:
-                self.child = warm.start(["serve", "--port", "0", *words], out, environment, Path.cwd())
-                return
-            command = [sys.executable, "-m", "tarry", "serve", "--port", "0", *words]
-            if files is not None:
-                command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
-            self.child = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+            self.child = warm.start(["serve", "--port", "0", *words], out, environment, Path.cwd())
 
     @property
     def output(self) -> str:
@@ -78,9 +71,7 @@ class Process:
 
 
 @contextmanager
-def process(
-    url: str, folder: Path, *words: str, files: int | None = None, warm: WarmTarry | None = None
-) -> Iterator[Process]:
+def process(url: str, folder: Path, *words: str, warm: WarmTarry, files: int | None = None) -> Iterator[Process]:
     made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words, files, warm)
     try:
         yield made

@@ -25,6 +25,7 @@ from tarry.connections.embedded.server_process import ServerProcess
 from tarry.programs.service.settings import ServiceSettings
 from tarry.verbs.codecs import JSON
 from until import until
+from warm import WarmTarry
 
 GAP_S = 0.02
 """Between two messages of a sender: without it four threads compute for as long as a service is awaited."""
@@ -95,7 +96,7 @@ def traffic(queue: str) -> Iterator[Traffic]:
 
 @pytest.mark.slow
 def test_a_killed_service_loses_nothing_that_it_has_acknowledged(
-    own_server: Callable[..., ServerProcess], tmp_path: Path
+    own_server: Callable[..., ServerProcess], tmp_path: Path, tarry_command: WarmTarry
 ) -> None:
     url, words = own_server().url, ("--namespace", "killed", "--dialect", "sqs")
 
@@ -103,7 +104,10 @@ def test_a_killed_service_loses_nothing_that_it_has_acknowledged(
         made: str = boto(service.url).create_queue(QueueName="orders")["QueueUrl"]
         return made
 
-    with process(url, tmp_path, *words) as first, process(url, tmp_path, *words, "--drain", "0s") as second:
+    with (
+        process(url, tmp_path, *words, warm=tarry_command) as first,
+        process(url, tmp_path, *words, "--drain", "0s", warm=tarry_command) as second,
+    ):
         later = queue_at(second)
         with traffic(queue_at(first)) as all_of_it:
             until(lambda: sum(all_of_it.received.values()) > 20, "the first messages")
