@@ -175,6 +175,7 @@ class Tree:
         self.pages = {page: found for page, found in pages.items() if found}
         self._mentioned: dict[str, Mentioned] = {}
         self._places: dict[str, str | None] = {}
+        self._imported: dict[Mentioned, set[str]] = {}
         self._parts: dict[str, dict[str, Mentioned]] = {}
         self._nearby: dict[str, dict[str, list[str]]] = {}
         self._reached: dict[str, frozenset[str]] = {}
@@ -211,6 +212,12 @@ class Tree:
             found = next((file for file in files if file in self.files), None)
             self._places[module] = found or (self.file_of(module.rpartition(".")[0]) if "." in module else None)
         return self._places[module]
+
+    def imported_by(self, said: Mentioned) -> set[str]:
+        """The files of its modules."""
+        if said not in self._imported:
+            self._imported[said] = {file for file in map(self.file_of, said.modules) if file}
+        return self._imported[said]
 
     def parts(self, file: str) -> dict[str, Mentioned]:
         """The fixtures of a file that pytest reads, and what else it defines, by name; "" is what every test has to do with."""
@@ -259,9 +266,9 @@ class Tree:
         while waiting:
             found |= waiting
             said = [self.mentioned(file) for file in waiting]
-            modules = set[str]()
+            modules, following = set[str](), set[str]()
             for file, each in zip(waiting, said, strict=True):
-                (on_request if app_of(file) == "programs/cli" else modules).update(each.modules)
+                (on_request if app_of(file) == "programs/cli" else following).update(self.imported_by(each))
             outside = [each for file, each in zip(waiting, said, strict=True) if not file.startswith("src/")]
             while outside:
                 asked |= set[str]().union(*(each.asked for each in outside))
@@ -276,14 +283,12 @@ class Tree:
                 modules |= {"tarry.__main__"}.union(*(self.commands[word] for word in words & self.commands.keys()))
             for place, hints in {"examples/": {"examples"}, "docs/migrate/": {"docs", "migrate"}}.items():
                 near |= self._near(place) if hints <= words else {}
-            waiting = {file for file in map(self.file_of, modules) if file}
-            waiting |= {
-                file
-                for file in map(self.file_of, on_request)
-                if file and ON_REQUEST.get(app_of(file) or "", "tarry") in words | {"tarry"}
+            following |= {file for file in map(self.file_of, modules) if file}
+            following |= {
+                file for file in on_request if ON_REQUEST.get(app_of(file) or "", "tarry") in words | {"tarry"}
             }
-            waiting |= {file for word in words & near.keys() for file in near[word]}
-            waiting -= found | read_by_pytest
+            following |= {file for word in words & near.keys() for file in near[word]}
+            waiting = following - found - read_by_pytest
             waiting = {file for file in waiting if app_of(file) != ""}
         self._reached[start] = frozenset(found)
         return self._reached[start]
