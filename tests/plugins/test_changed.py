@@ -190,7 +190,9 @@ def test_who_looks_at_the_source_of_an_app(text: str, looks: bool) -> None:
 def test_an_app_does_not_reach_who_looks_at_other_source(tree: Tree) -> None:
     found = {*tree.tests_of(["src/tarry/otel.py"])}
     assert {"tests/names/test_names.py", "tests/names/test_border.py", "tests/docs/test_prose.py"} <= found
-    assert found.isdisjoint({"tests/vectors/test_vectors.py", "tests/docs/test_contract.py", "tests/docs/test_chart.py"})
+    assert found.isdisjoint(
+        {"tests/vectors/test_vectors.py", "tests/docs/test_contract.py", "tests/docs/test_chart.py"}
+    )
     assert "tests/dashboard/test_texts.py" in tree.tests_of(["src/tarry/programs/serving/forecast.py"])
 
 
