@@ -502,7 +502,7 @@ def settings_of(games: int, steps: int, **more: Any) -> settings:
 
 def test_a_topic_behaves_like_the_model(valkey_url: str) -> None:
     """Promise: Exactly one place; Places; Attempts."""
-    run_games(valkey_url, 40, 40, derandomize=True, database=None)
+    run_games(valkey_url, 60, 40, derandomize=True, database=None)
 
 
 @pytest.mark.long
