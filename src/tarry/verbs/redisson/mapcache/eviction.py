@@ -101,7 +101,7 @@ class AdaptivePolicy:
     maximum: Duration = 1800
     """The longest time between two looks."""
     amount: int = 100
-    """How many entries whose time to live is over one look removes at most, and how many whose idle time is over: 1 to 1000."""
+    """One look removes at most this many entries whose time to live is over, and at most this many whose idle time is over: 1 to 1000."""
     remove_empty: bool = False
     """Whether the looks stop once the map is empty. They begin again when the map is used."""
 
