@@ -162,7 +162,7 @@ class Grant:
         """Releases the lock; a second call does nothing.
 
         Raises ``LockLost`` if the lock was lost before, because another holder may have run at the same time. Raises
-        ``NotAcquired`` if another thread or task acquired the lock and has not ended.
+        ``NotAcquired`` in another thread or task than the one that acquired the lock, unless that one has ended.
         """
         if self._released:
             return
@@ -204,7 +204,7 @@ class Lock:
         self._id = lock
         self._options = options
         self.kept_in = kept_in
-        """The kind of the lock and its namespace. With this a guarded queue distinguishes locks that have the same name."""
+        """The kind of the lock and its namespace. By this a guarded queue distinguishes locks that have the same name."""
         self._place = place
         self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
         self.name: str = lock.name
@@ -231,8 +231,8 @@ class Lock:
     ) -> Grant | None:
         """Acquires the lock. Returns a grant, or ``None`` if the lock is not free within ``wait``.
 
-        ``wait``  0 tries once, ``None`` waits forever; by default as the lock was made
-        ``lease``  the time after which the grant ends; with ``None`` it is renewed as long as this process lives; by default as the lock was made
+        ``wait``  0 tries once, ``None`` waits forever; by default the ``wait`` that was given to ``client.lock``
+        ``lease``  the time after which the grant ends; with ``None`` it is renewed as long as this process lives; by default the ``lease`` that was given to ``client.lock``
 
         Raises ``BadInput`` for a bad argument, ``Unavailable`` if the server does not answer. The latter may take longer than
         ``wait``.
