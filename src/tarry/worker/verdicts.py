@@ -96,11 +96,11 @@ class Bury(Exception):
 
 
 class Failed(Exception):
-    """A handler with ``batch=`` raises it if some of its jobs have failed. It maps each of these jobs to an error; the other jobs of the batch
+    """A handler with ``batch=`` raises it if some of its jobs have failed. It has an error for each of these jobs; the other jobs of the batch
     are finished.
 
     An error is any exception that a handler of one job could raise, such as ``ValueError("…")`` or ``tarry.Snooze("1h")``. A
-    text means a ``tarry.Retry`` with this text.
+    text stands for a ``tarry.Retry`` with this text.
     """
 
     def __init__(self, errors: Mapping[Any, BaseException | str]) -> None:

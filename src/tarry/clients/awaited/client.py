@@ -44,7 +44,7 @@ class AsyncClient(AsyncBaseClient[Engine]):
     read, and its jobs are released; these attempts do not count.
     """
 
-    # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
+    # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first call.
     #
     # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
     #                else the embedded server of this user

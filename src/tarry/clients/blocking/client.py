@@ -38,7 +38,7 @@ T = TypeVar("T")
 @refuse_other_with
 @own_methods
 class Client(BaseClient[Engine]):
-    """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
+    """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first call.
 
     ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
                    else the embedded server of this user

@@ -45,7 +45,7 @@ T = TypeVar("T")
 class AsyncHTTPClient(AsyncBaseClient[HTTPEngine]):
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service releases what it handed out."""
 
-    # blocking: A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
+    # blocking: A client of a service (``tarry serve``), with the methods of ``Client``: thread-safe, fork-safe, a context manager.
     #
     # ``url``        the address of the service; else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070
     # ``token``      a token of the service, if it requires one; else ``TARRY_TOKEN``

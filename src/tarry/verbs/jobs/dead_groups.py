@@ -94,7 +94,7 @@ class DeadGroups:
     cursor: str | None = None
     """Give it to ``dead_groups`` to read on; ``None`` when all dead jobs were read."""
     ungrouped: int = 0
-    """How many of the jobs read are in none of these groups, because there are more than ten thousand groups."""
+    """How many of the jobs that were read are in none of these groups, because there are more than ten thousand groups."""
 
     def __iter__(self) -> Iterator[DeadGroup]:
         return iter(self.groups)
