@@ -226,3 +226,19 @@ def test_what_comes_behind_a_retry_that_holds_its_key_gives_it_no_turn(
     assert server.zscore(turns, "k") == turn == clock.us + 60_000_000
     topic.configure(retry_holds_key=False)
     assert topic.pop() is not None
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("key", ["k", None])
+def test_with_fair_nobody_comes_twice_within_the_microsecond_in_which_others_became_due(
+    client: TestClient, clock: Clock, key: str | None, many: bool
+) -> None:
+    """The turns of the others are their due times, which are this very microsecond."""
+    topic = client.topic("t")
+    topic.configure(fair=True)
+    at = clock.now + timedelta(minutes=1)
+    for body, of in (("first", key), ("second", key), ("other", "l"), ("third", "m")):
+        topic.add(body, at=at, key=of)
+    clock.advance(timedelta(minutes=1))
+    popped = topic.pop_many(3) if many else [topic.pop(), topic.pop(), topic.pop()]
+    assert sorted(str(job and job.body) for job in popped) == ["first", "other", "third"]

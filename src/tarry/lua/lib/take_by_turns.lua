@@ -23,7 +23,7 @@ do
       found[2 * n - 1], found[2 * n], owners[n] = own[2 * next_own - 1], own_at, false
       next_own = next_own + 1
       if is_fair then
-        ring = math.max(now, ring + 1)
+        ring = math.max(now, ring) + 1
         own_turn = ring
       end
     else
@@ -73,7 +73,7 @@ do
           if at and of_rate > 0 then turn = math.max(at, pace_after_one) end
           if entry and of_rate == 0 then
             if is_fair then
-              ring = math.max(now, ring + 1)
+              ring = math.max(now, ring) + 1
               turn = ring
             end
             local place = #again + 1

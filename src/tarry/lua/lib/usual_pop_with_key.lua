@@ -77,7 +77,7 @@ repeat
 -- include spend_rates
     following_at = following_at and math.max(following_at, pace)
   elseif following_at and following_at <= now and fair == '1' then
-    ring = math.max(now, ring + 1)
+    ring = math.max(now, ring) + 1
     following_at = ring
   end
   if following_at then
