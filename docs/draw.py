@@ -38,7 +38,7 @@ def docstrings() -> dict[str, str]:
         if not inspect.isclass(one.value) and not inspect.isfunction(one.value):
             continue
         found[one.title] = inspect.getdoc(one.value) or ""
-        if inspect.isclass(one.value):
+        if isinstance(one.value, type):
             told = reference.words_of_fields(one.value)
             for name in interface.members_of(one.value):
                 text = told.get(name) or inspect.getdoc(inspect.getattr_static(one.value, name, None))
