@@ -104,7 +104,7 @@ class TestAsyncClock:
 
     def __init__(self, clock: TestClock) -> None:
         self.clock = clock
-        """The test clock that it advances."""
+        """The ``TestClock`` that this object advances."""
 
     @property
     def now(self) -> datetime:

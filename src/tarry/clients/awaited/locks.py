@@ -190,7 +190,7 @@ class AsyncGrant:
 
 @refuse_other_with
 class AsyncLock:
-    """A lock with a name, for threads, processes and machines. As a context manager it gives a grant.
+    """A lock with a name, for threads, processes and machines. As a context manager it is acquired, and gives a grant with the fencing token.
 
     Made by ``client.lock(name)``; all objects with the same name and namespace are the same lock. The thread or task that
     holds it may acquire it again, and must release it as many times.

@@ -132,7 +132,7 @@ class HTTPClient(BaseClient[HTTPEngine]):
     ) -> Migrated:
         """Moves the elements of a queue that are not due yet into a topic of the same service, with their due times.
 
-        ``dry_run`` only counts. The queue's codec must have a name. ``progress`` is called with the number of moved elements."""
+        ``dry_run`` only counts. The queue's codec must be one that is given by name, not your own. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("to", Topic, to, self.topic)
         place = self.engine.config.service
         return self.engine.run(

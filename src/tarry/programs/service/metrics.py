@@ -71,8 +71,8 @@ TOTALS = {
     "finished_lost": "Finished jobs whose ids could not be kept, although their topic or their handler keeps finished jobs.",
 }
 PRODUCERS = {
-    "max_pending": "How many jobs may wait, delayed and ready; only of topics with such a limit.",
-    "max_pending_bytes": "How many bytes the bodies of waiting jobs may have; only of topics with such a limit.",
+    "max_pending": "How many jobs may wait, delayed and ready. Topics without such a limit have no value.",
+    "max_pending_bytes": "How many bytes the bodies of waiting jobs may have. Topics without such a limit have no value.",
     "pending_bytes": "The bytes of the bodies of waiting jobs, where they are limited.",
 }
 

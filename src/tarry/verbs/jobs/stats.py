@@ -151,6 +151,7 @@ class Stats:
     max_pending: int | None = None
     """How many jobs may wait, in all partitions together; ``None``: any number."""
     max_pending_bytes: int | None = None
+    """How many bytes the bodies of waiting jobs may have, in all partitions together; ``None``: any number."""
     held_back: int = 0
     """Ready jobs that cannot be handed out now, because others of their key run, or their key has spent its rate, is paused or waits for a
     retry. The number is exact if at most 100 keys have a job that can be handed out. With more such keys and a ``key_concurrency`` above 1
