@@ -39,9 +39,10 @@ def docstrings() -> dict[str, str]:
             continue
         found[one.title] = inspect.getdoc(one.value) or ""
         if isinstance(one.value, type):
-            told = reference.words_of_fields(one.value)
-            for name in interface.members_of(one.value):
-                text = told.get(name) or inspect.getdoc(inspect.getattr_static(one.value, name, None))
+            kind: type = one.value
+            told = reference.words_of_fields(kind)
+            for name in interface.members_of(kind):
+                text = told.get(name) or inspect.getdoc(inspect.getattr_static(kind, name, None))
                 found[f"{one.title}.{name}"] = text if text and not name.startswith("__") else ""
     once = {reference.plain(text): name for name, text in reversed(found.items()) if text}
     return {name: found[name] for name in once.values()}
