@@ -175,5 +175,5 @@ def test_a_path_has_one_name(api: Api, method: str, path: str) -> None:
 
 def test_every_problem_type_has_a_page(api: Api) -> None:
     told = httpx.get(f"{api.url}/problems/stale_receipt").json()
-    assert "Stop working on it" in told["told"]
+    assert "Stop working on the job" in told["told"]
     assert httpx.get(f"{api.url}/problems/heartache").json()["code"] == "unknown_route"

@@ -122,7 +122,7 @@ class Stats:
     finished_kept: int = 0
     """Finished jobs that are kept."""
     finished_lost: int = 0
-    """Finished jobs whose ids could not be kept, so an add with ``if_exists="once"`` would add them again."""
+    """Finished jobs whose ids could not be kept, so an add by the rule ``once`` would add them again."""
     died_lately: int = 0
     """Dead jobs that became dead in the last ten minutes."""
     last_died: datetime | None = None
