@@ -31,7 +31,7 @@ from tarry.connections import connection_limit
 connection_limit.UNLIMITED.maximum = 0
 with tarry.Client(sys.argv[1]) as client:
     topic = client.topic(sys.argv[2])
-    while (job := topic.pop(wait=20)) is not None:
+    while (job := topic.pop(wait=600)) is not None:
         topic.finish(job)
         if job.body == "end":
             break
@@ -51,7 +51,7 @@ def test_two_processes_that_track_one_token_take_it_once(
         topic = client.topic(at.name)
 
         def work() -> None:
-            while (job := topic.pop(wait=HANG_S)) is not None and job.body != "end":
+            while (job := topic.pop(wait=LONGEST_S)) is not None and job.body != "end":
                 topic.finish(job)
                 taken.append((job.body, job.attempt))
             assert job is not None
