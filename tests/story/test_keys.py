@@ -120,11 +120,11 @@ async def test_an_update_changes_the_key_of_the_next_run(adapter: Adapter, topic
 async def test_a_wrong_key_is_refused(adapter: Adapter, topic: Any, key: Any) -> None:
     with pytest.raises(BadInput, match="key"):
         await topic.add("tea", key=key)
-    assert await topic.list() is not None
+    assert (await topic.stats()).added == 0
 
 
 async def test_a_key_without_places_is_a_pause(adapter: Adapter, topic: Any) -> None:
-    with pytest.raises(BadInput, match=r"key_concurrency: 0|key_concurrency"):
+    with pytest.raises(BadInput, match="key_concurrency: 0"):
         await topic.configure(key_concurrency=0)
     with pytest.raises(BadInput, match="key_rate"):
         await topic.configure(key_rate="many")
