@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -168,7 +168,31 @@ def test_an_announcement_without_a_subscription_makes_nobody_known(holders: Hold
     assert holders.announce(SHOP) == NOT_SUBSCRIBED
     holders.join(SHOP)
     holders.die(SHOP)
+    assert holders.announce(SHOP, is_busy=False) == NOT_SUBSCRIBED
     assert holders.announce(SHOP) == NOT_SUBSCRIBED
+    assert holders.look(OTHER, EVERY_S) == (None, ())
+
+
+@pytest.mark.parametrize("observers", [(), (THIRD,)])
+def test_a_holder_that_its_first_job_kills_is_missed(holders: Holders, observers: Sequence[str]) -> None:
+    """The server sees two of its connections end at once: the subscription, and the one with the announcement, which it reads last."""
+    holders.join(OTHER, is_busy=False)
+    for observer in observers:
+        holders.join(observer)
+    holders.join(SHOP, is_busy=False)
+    holders.die(SHOP)
+    assert holders.announce(SHOP) == NOT_SUBSCRIBED
+    assert holders.called(OTHER)
+    assert holders.absent(OTHER, EVERY_S) == holders.absent(OTHER, SOON_S) == []
+    assert holders.absent(OTHER, SOON_S) == [SHOP]
+
+
+def test_a_living_holder_whose_announcement_finds_no_subscription_withdraws(holders: Holders) -> None:
+    holders.join(OTHER, is_busy=False)
+    holders.join(SHOP, is_busy=False)
+    holders.die(SHOP)
+    assert holders.announce(SHOP) == NOT_SUBSCRIBED
+    assert holders.client.engine.run(liveness.withdraw(holders.namespace, SHOP.encode()))
     assert holders.look(OTHER, EVERY_S) == (None, ())
 
 

@@ -30,6 +30,8 @@ FAULTS = [
     Fault("workers/leave", "workers/leave", "redis.call('HDEL', asked, worker)", ""),
     Fault("workers/list_reports", "workers/list_reports", "if is_alive(at) then", "if at then"),
     Fault("holders/announce", "holders/announce", "local begins = is_busy == '1' and", "local begins = is_busy == '0' and"),
+    Fault("holders/announce", "holders/announce", "and is_busy == '1' and read_record", "and read_record"),
+    Fault("holders/announce", "lib/observers", "if caller and is_wanted(caller)", "if is_wanted(caller or ARGV[2])"),
     Fault("holders/announce", "lib/observers", "(wanted or calls_all and", "(wanted and calls_all and"),
     Fault("holders/announce", "lib/observers", "and not taken[group_of(name)] and", "and"),
     Fault("holders/announce", "lib/observers", "and not redis.call('ZSCORE', busy, name) then", "then"),

@@ -82,7 +82,11 @@ def cases_of_holders() -> list[Case]:
     asked = raw("RPUSH", f"holder:{ME}", 1)
     return [
         Case("a process that nobody hears is not known", [], announce()),
-        Case("a process that nobody hears is forgotten", [known(ME), busy(ME), observing(me=9), asked], announce()),
+        Case("a process that nobody hears is forgotten", [known(ME, server="x"), busy(ME), observing(me=9), asked], announce()),
+        Case("a busy process whose subscription has ended is missed", [known(ME)], announce(at=5)),
+        Case("a busy process whose subscription has ended calls another to look", [known(ME, OTHER)], announce(), subscribed(OTHER)),
+        Case("a busy process whose subscription has ended does not look", [known(ME, OTHER), busy(OTHER)], announce(), subscribed(OTHER)),
+        Case("an idle process whose subscription has ended is forgotten", [known(ME)], announce(0)),
         Case("an idle process says that it is there", [], announce(0), me),
         Case("a busy process says that it is there", [], announce(), me),
         Case("a process is idle again", [known(ME), busy(ME)], announce(0), me),

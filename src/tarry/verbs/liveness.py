@@ -34,7 +34,8 @@ EVERY_S = 0.7
 GRACE_S = 0.8
 """A process is absent when it has been without its subscription for this time: three looks miss it, 0.4 s after each other."""
 KNOWN, LOOKS, NOT_SUBSCRIBED, NOT_PERMITTED = 1, 2, 0, -1
-"""The answers to ``announce``. After the last two the process is not known, and nobody misses it."""
+"""The answers to ``announce``. After the last two the process is not known, and nobody misses it; but one that holds jobs and was
+subscribed before is missed after ``NOT_SUBSCRIBED``, for it may be dead by now."""
 
 
 class MissedHolder(NamedTuple):

@@ -188,9 +188,7 @@ class Liveness:
             self._refusal = fault.error
         if self._subscribed or self._refusal is not None:
             self._subscribed = False
-            if self._known and self._certain:
-                self._certain, self._uncertain_since = False, time.monotonic()
-                self._call_in_loop(self._loop.call_later, GRACE_S / 2, self._hold_back_if_uncertain)
+            self._become_uncertain()
             self._wake_up()
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,10 +323,12 @@ class Liveness:
                 self._look_at = 0.0
                 self._wake_up()
             return
-        self._known = False
-        self._become_certain()
         if answer == liveness.NOT_PERMITTED:
+            self._known = False
+            self._become_certain()
             self._refusal = ServerUnfit("The server's ACL forbids PUBSUB NUMSUB.")
+        else:
+            self._become_uncertain()
         self._outdated = True
         self._wake_up()
 
@@ -338,6 +338,11 @@ class Liveness:
             self._known = False
         self._look_at = math.inf
         self._become_certain()
+
+    def _become_uncertain(self) -> None:
+        if self._known and self._certain:
+            self._certain, self._uncertain_since = False, time.monotonic()
+            self._call_in_loop(self._loop.call_later, GRACE_S / 2, self._hold_back_if_uncertain)
 
     def _become_certain(self) -> None:
         self._certain = True

@@ -116,9 +116,9 @@ local function call(name)
   return type(receivers) == 'number' and receivers > 0
 end
 
--- Two observers for the busy holders of these groups: those that there are, the caller, and others that receive a message; with
--- `calls_all` all others receive it, and stand by. None of them would look for its own group only. Answers whether the caller is one
--- that was not among them before.
+-- Two observers for the busy holders of these groups: those that there are, the caller if it lives, and others that receive a message;
+-- with `calls_all` all others receive it, and stand by. None of them would look for its own group only. Answers whether the caller is
+-- one that was not among them before.
 local function fill_seats(first, second, caller, calls_all)
   local seats, taken = taken_seats(), {}
   if not first then return false end
@@ -129,7 +129,7 @@ local function fill_seats(first, second, caller, calls_all)
     redis.call('ZADD', observers, text(now + EVERY), name)
     taken[group_of(name)], missing = true, missing - 1
   end
-  if is_wanted(caller) then
+  if caller and is_wanted(caller) then
     seat(caller)
     has_caller = true
   end
