@@ -26,6 +26,7 @@ from tarry.values.durations import LAST_MOMENT_US, SECOND
 from tarry.verbs.jobs import settle
 from tarry.verbs.jobs.settle import BURY, FINISH, RELEASE, SettleVerb
 from tarry.worker import heartbeat, renewal
+from tarry.worker.batch_consumer import BatchConsumer
 from tarry.worker.registry import Registry
 from tarry.worker.renewal import Renewal
 from tarry.worker.settler import Settler
@@ -1143,6 +1144,17 @@ def test_a_worker_that_takes_no_more_jobs_puts_back_those_that_wait_for_a_batch(
     """SIGTERM calls ``stop``. No attempt counts."""
     report_often(monkeypatch)
     caplog.set_level("INFO", "tarry.worker")
+    gather, gathered = BatchConsumer._gather, list[int]()
+
+    def noted(*given: Any) -> list[Any]:
+        batch = gather(*given)
+        gathered.append(len(batch))
+        return batch
+
+    monkeypatch.setattr(BatchConsumer, "_gather", noted)
+
+    async def has_them() -> bool:
+        return 3 in gathered
 
     async def story() -> None:
         options: dict[str, Any] = {"concurrency": 4} if shared else {}
@@ -1152,7 +1164,7 @@ def test_a_worker_that_takes_no_more_jobs_puts_back_those_that_wait_for_a_batch(
         async with tarry.AsyncClient(valkey_url, namespace=namespace) as client, worker:
             topic = client.topic("n")
             await topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(3)])
-            await until_so(lambda: _is_reserved(topic, 3))
+            await until_so(has_them)
             if how == "quiet":
                 [info] = await _known(client)
                 await client.set_worker_mode(info.name, "quiet")
