@@ -16,7 +16,7 @@ DEPLOY = Path(__file__).resolve().parent.parent / "examples" / "deploy"
 VERSION = Path(__file__).resolve().parent.parent / "src" / "tarry" / "values" / "version.py"
 VALUES: dict[str, tuple[str, str, str]] = {
     "service.replicas": ("2", r"name: tarry-service\n.*?replicas: (2)", "of the service"),
-    "service.image": ("registry.example/tarry:0.1.0", r"image: (registry\.example/tarry:\S+)", "of the service"),
+    "service.image": ("registry.example/tarry:1.0.0rc1", r"image: (registry\.example/tarry:\S+)", "of the service"),
     "service.drain": ("10s", r"--drain, (10s)", "how long it answers 503 before it ends"),
     "service.memory": ("256Mi", r"cpu: 100m.*?limits: \{ memory: (256Mi)", "at most"),
     "service.minAvailable": ("1", r"minAvailable: (1)", "while nodes are drained"),
@@ -60,12 +60,13 @@ def template(text: str, values: dict[str, tuple[str, str, str]]) -> str:
 def files() -> dict[str, str]:
     """The chart's files."""
     version = re.findall(r'__version__ = "(.*)"', VERSION.read_text(encoding="utf-8"))[0]
+    semantic = re.sub(r"(?<=\d)(a|b|rc)(?=\d)", r"-\1.", version)  # Helm wants that of semver.org
     manifests = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
     scaled = (DEPLOY / "keda.yaml").read_text(encoding="utf-8").partition("\n---\n")[0] + "\n"
     made = "# made by tools/chart.py from the manifests: change those\n"
     return {
         "Chart.yaml": f'{made}apiVersion: v2\nname: tarry\ndescription: "tarry\'s service, and a worker"\ntype: application\n'
-        f'version: {version}\nappVersion: "{version}"\n',
+        f'version: {semantic}\nappVersion: "{version}"\n',
         "values.yaml": made + values_file(),
         "templates/tarry.yaml": made + template(without_opening(manifests), VALUES),
         "templates/keda.yaml": f"{made}{{{{- if .Values.keda.enabled }}}}\n{template(without_opening(scaled), KEDA)}{{{{- end }}}}\n",

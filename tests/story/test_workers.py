@@ -19,7 +19,7 @@ from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic
 def worker_report(pid: int = 7, **more: Any) -> WorkerReport:
     topics = [WorkerTopic("orders", ("close",), 50, 2), WorkerTopic("测试", ("a", "b"), 20, 0)]
     usual: dict[str, Any] = {"slots": 70, "busy": 2, "stopping": False, "topics": topics, "jobs": []}
-    return WorkerReport("host", pid, "0.1.0", **{**usual, **more})
+    return WorkerReport("host", pid, "1.0.0rc1", **{**usual, **more})
 
 
 async def report(adapter: Adapter, name: str, since: int | None = None, *, what: WorkerReport | None = None) -> int:
@@ -40,7 +40,7 @@ async def test_a_worker_is_listed_with_its_last_report(adapter: Adapter, clock: 
     await report(adapter, "host:7:abc", since, what=worker_report(jobs=[held]))
     clock.advance(5)
     [info] = await adapter.workers()
-    assert (info.name, info.host, info.pid, info.version) == ("host:7:abc", "host", 7, "0.1.0")
+    assert (info.name, info.host, info.pid, info.version) == ("host:7:abc", "host", 7, "1.0.0rc1")
     assert (info.slots, info.busy, info.free, info.stopping) == (70, 2, 68, False)
     assert info.topics == tuple(worker_report().topics)
     assert (info.jobs[0].id, info.jobs[0].taken) == ("id", as_datetime(began))

@@ -1,4 +1,4 @@
 """The version of tarry. `tarry.__version__` is this one."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 """The version of tarry."""

@@ -91,7 +91,7 @@ async def readyz(request: ServiceRequest) -> Health:
 
 @table.route(
     "GET", "/version", scopes=NO_TOKEN, returns=Version, while_draining=True, namespaced=False,
-    example=Example(answer=Version("0.1.0")),
+    example=Example(answer=Version("1.0.0rc1")),
 )  # fmt: skip
 async def version(request: ServiceRequest) -> Version:
     """The version of tarry."""
