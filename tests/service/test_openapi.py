@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from contextlib import closing
+from functools import cache
+from http.client import HTTPConnection
+from typing import Any, NamedTuple
 
 import httpx
 import jsonschema_rs
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis.errors import Unsatisfiable
 
-from service.running_service import RunningService, serve
-from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.dialects.mounts import ALL_DIALECTS
-from tarry.programs.service import openapi
-from tarry.programs.service.routes import routes_of
-from walked import cases
+from service import drawn_requests
+from service.drawn_requests import DOCUMENT, MODES, NAMES, OPERATIONS, ROWS, inputs_of, kept_operations
+from service.running_service import RunningService
+from until import LONGEST_S
+from walked import cases, each
 
 pytestmark = pytest.mark.slow
-
-ROWS = routes_of(ALL_DIALECTS.mounts("default"))
-DOCUMENT = json.loads(openapi.encoded(ROWS))
-LONG = {"delay_queue_pop"}
-"""Waits for three minutes where nothing is said."""
-STREAMS = {"events_of_topic", "events_of_all", "events_ends_of_topic"}
-"""Without an end: a topic that keeps jobs streams for ever. Refusals of ``since``: tests/service/test_events.py."""
 
 
 def test_the_document_is_openapi_3_1_and_has_every_route() -> None:
@@ -138,88 +129,65 @@ def test_options_that_need_an_id_are_refused_without_one(
 
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[RunningService]:
-    own = replace(ALL_DIALECTS, delayed_message="FuzzedMessage")  # a queue whose format no other request says
-    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), mounts=own.mounts("default")) as running:
+    with drawn_requests.service(valkey_url) as running:
         yield running
 
 
-NO_TOKENS = ["ignored_auth"]
-"""No token is asked for here; tests/service/test_tokens.py."""
-ALWAYS_200 = ["negative_data_rejection"]
-"""The dialect of the Go implementation refuses with a code in the body; tests/dialects/test_dialect_of_go.py. What the body of
-/delay/add lacks may stand in its query."""
-UNSAID = {
-    r"it has \d+ bytes of UTF-8": "a schema counts letters, and names are counted in bytes",
-    r"\(a lone surrogate\)": "half of a surrogate pair is a letter to a schema",
-    r"begins or ends with a blank": "blanks beyond ASCII are one thing in Python, and another in ECMAScript's patterns",
-    r"contains a control character": "as those are",
-    r"^headers: \d+ bytes": "what all headers have together",
-    r"is no time zone": "which there are is known to the machine",
-    r"^cron: ": "what a calendar has: 31 February, the order of a range",
-    r"beyond the year 9999|never comes": "sums with the present",
-    r"is before 1970": "what a moment is in UTC",
-    r"^(due_after, due_before: reserved, dead|group: only dead)": "what two parameters of a query have to do with each other",
-    r"^query: put the options of a JSON request": "what a query and a body have to do with each other",
-    r"^delay and at: give one|^(latest|if_exists): .*; give (id=|if_exists=)": "as these are, in the query of an add",
-    r"^(job \d+: )?latest: it is shorter": "a comparison of two values",
-    r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",
-    r"is given twice": "which elements of a list have an id in common",
-    r"^atomic: too much": "a sum of bytes",
-    r"is a plain topic that has been used|^partitions: ": "what has happened before",
-    r"declares it; change it there": "as that is",
-    r"^migrate: a topic cannot move into itself": "a path and a body that say the same",
-    r"^(values?|keys?|element|codec|long|string|json|kryo5|river)\b.*": "what a codec of Java takes",
-    r"may have either of two defaults": "which versions of Redisson changed a default",
-    r"(the inside of|belongs to) something else": "the path of a queue, told by its beginning",
-}
-"""Refusals of what the document allows: what no schema can say, each with the reason."""
+@pytest.fixture
+def line(fuzzed: RunningService) -> Iterator[HTTPConnection]:
+    with closing(HTTPConnection("127.0.0.1", fuzzed.port, timeout=LONGEST_S)) as made:
+        yield made
 
 
-NAMES = [operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()]
+class Kept(NamedTuple):
+    """A request that is kept, and what it is one of."""
+
+    operation: str
+    mode: str
+    number: int
+    asked: drawn_requests.Kept
 
 
-@pytest.fixture(scope="module")
-def operations() -> dict[str, Any]:
-    """By name. The library is imported here: a second that only the process with this file needs."""
-    import schemathesis
-
-    schemathesis.checks.load_all_checks()
-    found = [one.ok() for one in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
-    return {str(one.definition.raw["operationId"]): one for one in found}
+KEPT = [
+    Kept(name, mode, number, asked)
+    for name, one in kept_operations().items()
+    for mode in MODES
+    for number, asked in enumerate(getattr(one, mode), 1)
+]
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(20, marks=pytest.mark.long)])
-@pytest.mark.parametrize("mode", ["positive", "negative"])
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in STREAMS | LONG])
-def test_every_operation_answers_as_documented(
-    name: str, mode: str, examples: int, operations: dict[str, Any], fuzzed: RunningService
-) -> None:
+@cache
+def validator(schema: str) -> Any:
+    return jsonschema_rs.validator_for({**json.loads(schema), "components": DOCUMENT["components"]})
+
+
+def test_requests_are_kept_of_each_operation_as_it_is() -> None:
+    changed = [name for name, one in kept_operations().items() if name not in NAMES or one.inputs != inputs_of(name)]
+    assert [*changed, *set(NAMES) - kept_operations().keys()] == [], "run: python tests/service/drawn_requests.py"
+
+
+@each(KEPT, lambda kept: f"{kept.operation}-{kept.mode}-{kept.number}")
+def test_each_kept_request_is_answered_as_documented(kept: Kept, fuzzed: RunningService, line: HTTPConnection) -> None:
     """Good words are answered as the document says, bad ones refused."""
-    from schemathesis.checks import CHECKS
-    from schemathesis.generation import GenerationMode
+    asked, responses = kept.asked, OPERATIONS[kept.operation]["responses"]
+    line.request(asked.method, asked.path, asked.body.encode("latin-1"), asked.headers)
+    answer = line.getresponse()
+    status, body, kind = answer.status, answer.read(), answer.headers.get("content-type", "").partition(";")[0]
+    if drawn_requests.excused(status, body):
+        return
+    assert status < 500, body
+    assert str(status) in responses, body
+    assert (status == 400) == asked.is_refused, body
+    described = responses[str(status)].get("content", {})
+    assert kind in described or "*/*" in described or not (kind or described), (kind, body)
+    if kind.endswith("json") and kind in described:
+        error = next(validator(json.dumps(described[kind]["schema"])).iter_errors(json.loads(body)), None)
+        assert error is None, (str(error), body)
 
-    operation, kind = operations[name], GenerationMode[mode.upper()]
-    checks = {check.__name__: check for check in CHECKS.get_all()}
 
-    @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
-    @given(case=operation.as_strategy(generation_mode=kind))
-    def hold(case: Any) -> None:
-        if isinstance(case.body, dict) and "wait" in case.body and kind is GenerationMode.POSITIVE:
-            case.body["wait"] = 0
-        answer = case.call(base_url=fuzzed.url)
-        excluded = NO_TOKENS + ALWAYS_200 * name.startswith(("delay_queue", "delay_add"))
-        if answer.status_code == 503 and "WRONGTYPE" in answer.json()["detail"]:
-            return  # names of Java's objects have no namespace: what is a map here was made a queue before
-        if answer.status_code == 503 and "this server cannot confirm it" in answer.json()["detail"]:
-            return  # durability: the server of the tests has neither replicas nor an append-only file
-        if answer.status_code == 400:
-            detail = answer.json()["detail"]
-            excluded += ["positive_data_acceptance"] * any(re.search(words, detail) for words in UNSAID)
-        case.validate_response(answer, excluded_checks=[checks[one] for one in excluded])
-
-    try:
-        hold()
-    except Unsatisfiable:
-        pass  # nothing about it can be wrong
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operation_answers_as_documented(name: str, mode: str, fuzzed: RunningService) -> None:
+    """The same of twenty requests of each, drawn now."""
+    drawn_requests.draw(name, mode, 20, fuzzed.url)
