@@ -14,6 +14,7 @@ import tarry
 from dashboard.conftest import Site
 from tarry.programs.dashboard.access import cookies_of
 from until import LONGEST_S
+from walked import cases
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 OURS = {"sec-fetch-site": "same-origin"}
@@ -45,11 +46,11 @@ def delete(http: httpx.Client, site: Site, headers: dict[str, str]) -> httpx.Res
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/job?topic=orders&id=none", "/jobs?topic=%00", "/sign-in"])
+@cases("path", [*PAGES, "/nowhere", "/job?topic=orders&id=none", "/jobs?topic=%00", "/sign-in"])
 def test_every_page_has_a_strict_content_security_policy(
     site: Site, http: httpx.Client, client: tarry.Client, path: str
 ) -> None:
-    client.topic("orders").add(0, delay="1h", id="7")
+    client.topic("orders").add(0, delay="1h", id="7", if_exists="keep")
     client.schedules.put("orders", "daily", every="1d")
     answer = http.get(site.at + path)
     policy = answer.headers["content-security-policy"]
@@ -62,15 +63,19 @@ def test_every_page_has_a_strict_content_security_policy(
     assert " on" not in "".join(part for part in answer.text.split("<script")[1:] if not part.startswith(" defer"))
 
 
+@pytest.fixture
+def mounted(site_of: Callable[..., Site], valkey_url: str) -> Site:
+    return site_of(valkey_url, root="/ops/tarry", allow="admin")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PAGES)
+@cases("path", PAGES)
 def test_every_page_works_below_a_mount_path(
-    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, path: str
+    mounted: Site, http: httpx.Client, client: tarry.Client, path: str
 ) -> None:
-    client.topic("orders").add(0, delay="1h", id="7")
+    client.topic("orders").add(0, delay="1h", id="7", if_exists="keep")
     client.schedules.put("orders", "daily", every="1d")
-    site = site_of(valkey_url, root="/ops/tarry", allow="admin")
-    text = http.get(site.at + path).text
+    text = http.get(mounted.at + path).text
     linked = [
         part.split('"')[0] for part in text.replace('action="', 'href="').replace('src="', 'href="').split('href="')[1:]
     ]
@@ -79,7 +84,7 @@ def test_every_page_works_below_a_mount_path(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@cases(
     ("headers", "status"),
     [
         ({}, 403),
@@ -96,19 +101,31 @@ def test_every_page_works_below_a_mount_path(
 def test_requests_of_another_site_are_refused(
     site: Site, http: httpx.Client, client: tarry.Client, headers: dict[str, str], status: int
 ) -> None:
-    client.topic("orders").add(0, id="7")
+    client.topic("orders").add(0, id="7", if_exists="keep")
     headers = {name: site.at if value == "OURS" else value for name, value in headers.items()}
     assert delete(http, site, headers).status_code == status
     assert (client.topic("orders").get("7") is None) == (status == 303)
 
 
-@pytest.mark.parametrize("text", ["http://[", "[", "http://[::1", "//", "http://a]b", "", "\xff", "%", "http://", ":"])
-def test_a_header_that_is_no_url_is_refused(
-    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, text: str
-) -> None:
+async def judge(token: str) -> str | None:
+    return {"look": "viewer", "act": "admin"}.get(token)
+
+
+@pytest.fixture
+def of_tokens(site_of: Callable[..., Site], valkey_url: str) -> Site:
+    """One to which people sign in."""
+    return site_of(valkey_url, tokens=judge)
+
+
+@pytest.fixture
+def of_two_hosts(site_of: Callable[..., Site], valkey_url: str) -> Site:
+    return site_of(valkey_url, allow="admin", hosts=["localhost", "127.0.0.1"])
+
+
+@cases("text", ["http://[", "[", "http://[::1", "//", "http://a]b", "", "\xff", "%", "http://", ":"])
+def test_a_header_that_is_no_url_is_refused(of_tokens: Site, of_two_hosts: Site, http: httpx.Client, text: str) -> None:
     raw = text.encode("latin-1")
-    for options in ({"tokens": judge}, {"allow": "admin", "hosts": ["localhost", "127.0.0.1"]}):
-        site = site_of(valkey_url, **options)
+    for site in (of_tokens, of_two_hosts):
         for path in ("/", "/act", "/sign-in", "/sign-out"):
             for name in (b"origin", b"host", b"referer"):
                 answer = http.post(site.at + path, headers=[(name, raw)], data={"token": "look"})
@@ -128,7 +145,7 @@ def test_a_long_cookie_is_left_out_and_a_quoted_one_is_read() -> None:
         assert read(jar["tarry-dashboard"].OutputString()) == {"tarry-dashboard": token}
 
 
-@pytest.mark.parametrize(
+@cases(
     "query", ["after=999999999999999", "before=999999999999999", "after=1%0A2", "after=0001-01-01T00:00%2B01:00", "after=" + "9" * 5000 + "s"]
 )  # fmt: skip
 def test_a_query_that_is_no_time_is_refused(site: Site, http: httpx.Client, client: tarry.Client, query: str) -> None:
@@ -161,14 +178,8 @@ def test_a_user_without_access_sees_nothing(
         assert (answer.status_code, "secret-topic" in answer.text) == (403, False)
 
 
-async def judge(token: str) -> str | None:
-    return {"look": "viewer", "act": "admin"}.get(token)
-
-
-def test_a_browser_signs_in_with_a_token(
-    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
-) -> None:
-    site = site_of(valkey_url, tokens=judge)
+def test_a_browser_signs_in_with_a_token(of_tokens: Site, http: httpx.Client, client: tarry.Client) -> None:
+    site = of_tokens
     client.topic("orders").add(0, id="7")
     assert http.get(site.at + "/").headers["location"] == "/sign-in"
     assert http.get(site.at + "/", headers={"accept": "text/event-stream"}).status_code == 403
@@ -192,7 +203,7 @@ def test_a_browser_signs_in_with_a_token(
     assert http.get(site.at + "/").status_code == 303
 
 
-@pytest.mark.parametrize(
+@cases(
     ("headers", "is_secure"),
     [
         (OURS, False),
@@ -204,24 +215,20 @@ def test_a_browser_signs_in_with_a_token(
     ],
 )
 def test_the_cookie_is_for_tls_only_where_the_browser_speaks_tls(
-    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, headers: dict[str, str], is_secure: bool
+    of_tokens: Site, http: httpx.Client, headers: dict[str, str], is_secure: bool
 ) -> None:
     """Also behind a proxy, which speaks HTTP to the service."""
-    site = site_of(valkey_url, tokens=judge)
-    headers = {name: site.at if value == "OURS" else value for name, value in headers.items()}
-    signed = http.post(site.at + "/sign-in", data={"token": "look"}, headers=headers)
+    headers = {name: of_tokens.at if value == "OURS" else value for name, value in headers.items()}
+    signed = http.post(of_tokens.at + "/sign-in", data={"token": "look"}, headers=headers)
     assert signed.status_code == 303
     assert ("; secure" in signed.headers["set-cookie"].lower()) is is_secure
 
 
-def test_a_page_without_tls_is_another_origin_where_tls_is_known(
-    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client
-) -> None:
-    site = site_of(valkey_url, tokens=judge)
+def test_a_page_without_tls_is_another_origin_where_tls_is_known(of_tokens: Site, http: httpx.Client) -> None:
     by_proxy = {"host": "jobs.example", "x-forwarded-proto": "https"}
     for origin, status in (("http://jobs.example", 403), ("https://jobs.example", 303)):
         headers = {**by_proxy, "origin": origin}
-        assert http.post(site.at + "/sign-in", data={"token": "look"}, headers=headers).status_code == status
+        assert http.post(of_tokens.at + "/sign-in", data={"token": "look"}, headers=headers).status_code == status
 
 
 def test_a_revoked_token_ends_its_stream(
@@ -239,15 +246,15 @@ def test_a_revoked_token_ends_its_stream(
         assert [line for line in lines if "event: view" in line] == [], "and it has an end"
 
 
-def test_only_allowed_hosts_are_answered(site_of: Callable[..., Site], valkey_url: str, http: httpx.Client) -> None:
-    site = site_of(valkey_url, allow="admin", hosts=["localhost", "127.0.0.1"])
+def test_only_allowed_hosts_are_answered(of_two_hosts: Site, http: httpx.Client) -> None:
+    site = of_two_hosts
     assert http.get(site.at + "/").status_code == 200
     answer = http.get(site.at + "/", headers={"host": "evil.example"})
     assert answer.status_code == 421
     assert delete(http, site, {"host": "evil.example", "origin": "http://evil.example"}).status_code == 421
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data", "headers", "why"),
     [
         ("action=format-disk", FORM, "is unknown"),
@@ -264,7 +271,7 @@ def test_only_allowed_hosts_are_answered(site_of: Callable[..., Site], valkey_ur
 def test_bad_actions_are_refused_with_a_message(
     site: Site, http: httpx.Client, client: tarry.Client, data: str, headers: dict[str, str], why: str
 ) -> None:
-    client.topic("orders").add(0, id="7", delay="1h")
+    client.topic("orders").add(0, id="7", delay="1h", if_exists="keep")
     answer = http.post(site.at + "/act", content=data, headers={**headers, **OURS})
     assert answer.status_code == 400
     assert why in answer.text

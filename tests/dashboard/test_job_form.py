@@ -14,6 +14,7 @@ import pytest
 import tarry
 from dashboard.conftest import Site, expect
 from until import LONGEST_S
+from walked import cases
 
 pytestmark = pytest.mark.slow
 OURS = {"sec-fetch-site": "same-origin"}
@@ -66,7 +67,7 @@ def test_a_job_is_added_once_even_if_its_form_is_sent_twice(http: httpx.Client, 
     assert len(client.topic("orders").list().jobs) == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "why"),
     [
         ({"body": '{\r\n "a": 1,\r\n}'}, "body: it is not JSON: line "),
@@ -181,11 +182,10 @@ def test_only_the_job_that_was_shown_is_replaced(http: httpx.Client, client: tar
     assert topic.get(added.id).body == 3  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    "body", [{"n": 1}, b"tea\nfor two", b"\r\n", bytes(range(256)), "x" * 200_000, b"[1, 2]", [1.5, None, "ü\n"]]
-)
+@cases("body", [{"n": 1}, b"tea\nfor two", b"\r\n", bytes(range(256)), "x" * 200_000, b"[1, 2]", [1.5, None, "ü\n"]])
 def test_a_duplicate_has_the_same_body(http: httpx.Client, client: tarry.Client, body: Any) -> None:
     topic = client.topic("orders")
+    topic.purge()
     topic.add(body, id="7", headers={"trace": "1"})
     assert topic.pop() is not None
     assert "was added to orders; it is delayed" in send(

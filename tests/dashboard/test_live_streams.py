@@ -19,6 +19,7 @@ from tarry.programs.dashboard.sections import Section, sections
 from tarry.values.keys import worker_keys
 from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic, report_worker
 from until import LONGEST_S, until
+from walked import cases
 
 pytestmark = pytest.mark.slow
 STREAM = {"accept": "text/event-stream"}
@@ -41,8 +42,9 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
             yield line.removeprefix("event: "), json.loads(next(lines).removeprefix("data: "))
 
 
-@pytest.mark.parametrize("section", LIVE, ids=lambda section: section.path)
-def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, section: Section) -> None:
+@pytest.fixture
+def full(site: Site, client: tarry.Client) -> Site:
+    """Something on each page."""
     orders = client.topic("orders")
     orders.add(0, id="7", delay="1h")
     orders.add(1, max_attempts=1)
@@ -57,7 +59,12 @@ def test_every_live_page_receives_its_view(site: Site, client: tarry.Client, sec
     client.engine.run(
         report_worker(client.namespace, b"ada", None, WorkerReport("ada", 7, "1", 5, 1, True, topics, [job]))
     )
-    url = f"{site.at}{section.path}?{QUERIES.get(section.path, '')}"
+    return site
+
+
+@cases("section", LIVE, ids=lambda section: section.path)
+def test_every_live_page_receives_its_view(full: Site, section: Section) -> None:
+    url = f"{full.at}{section.path}?{QUERIES.get(section.path, '')}"
     with httpx.stream("GET", url, headers=STREAM, timeout=LONGEST_S) as stream:
         stream_of = events(stream.iter_lines())
         assert next(stream_of)[0] == "hello"
