@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+import servers
 from faults.conftest import kind, make_client
 from story import adapters
 from tarry.clients.testing import Clock, TestClient
@@ -44,11 +45,26 @@ def topic(adapter: Any) -> Any:
     return adapter.topic("orders", partitions=PARTS)
 
 
-@pytest.fixture
-def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
-    """Clients of two servers."""
+@pytest.fixture(scope="module")
+def three_servers() -> Iterator[list[ServerProcess]]:
+    """They know the scripts from the first test on."""
     with ExitStack() as stack:
-        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
+        yield [stack.enter_context(servers.server(servers.valkey_binary())) for _ in range(3)]
+
+
+@pytest.fixture
+def three(three_servers: list[ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, ...]]:
+    """Clients of three servers, which are empty."""
+    with ExitStack() as stack:
+        for server in three_servers:
+            server.ask("FLUSHALL")
+        yield tuple(stack.enter_context(TestClient(server.url, clock)) for server in three_servers)
+
+
+@pytest.fixture
+def two(three: tuple[TestClient, ...]) -> tuple[TestClient, ...]:
+    """Clients of two servers, which are empty."""
+    return three[:2]
 
 
 @pytest.fixture(params=[None, 3], ids=["plain", "parted"])

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tarry
-from tarry.clients.testing import Clock, TestClient
-from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs.jobs import topic_migration as migration
 
 IDS = [f"{n}" for n in range(8)]
-
-
-@pytest.fixture
-def three(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[TestClient, ...]]:
-    """Of three servers, with one clock."""
-    clock = Clock()
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(3))
 
 
 @pytest.fixture(params=[None, 3], ids=["plain", "parted"])

@@ -18,6 +18,9 @@ from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs.jobs import topic_migration as migration
 from until import LONGEST_S
 
+EACH = 700
+"""So many jobs are added to each side of a migration under load."""
+
 
 def fill(client: TestClient, clock: Clock) -> Any:
     """Jobs in every state, with everything that a job can have."""
@@ -30,8 +33,9 @@ def fill(client: TestClient, clock: Clock) -> Any:
         hands[id].step("charge", partial("{}-17".format, id))
     topic.bury(hands["dead"], reason="no use")
     topic.release(hands["tried"], delay="5m")
-    for n in range(450):
-        topic.add({"n": n}, delay=60 + n, id=f"job-{n}", headers={"a": "b"}, ttr="90s")
+    topic.add_many(
+        [tarry.NewJob({"n": n}, delay=60 + n, id=f"job-{n}", headers={"a": "b"}) for n in range(450)], ttr="90s"
+    )
     topic.add("ready", id="ready")
     return hands["held"]
 
@@ -100,10 +104,10 @@ def test_an_interrupted_move_resumes_after_any_step(two: Any, clock: Clock, step
     for step in range(steps):
         side, request = migration_flow.send(answer)
         answer = (old, new)[side].engine.run(request)
-        assert mine.check().ok
-        assert theirs.check().ok
         if step == steps - 1 and side == migration.THERE:
             (old, new)[side].engine.run(request)  # and its answer was lost, too
+    assert mine.check().ok
+    assert theirs.check().ok
     old.migrate("orders", theirs)
     assert seen(new) == {id: row for id, row in before.items() if id != "held"}
     assert list(seen(old)) == ["held"]
@@ -265,25 +269,23 @@ def test_every_job_is_handed_out_once_during_a_migration_under_load(
                             beats.append(job.due)
                         else:
                             taken.append((job.body, job.attempt))
-                if len(taken) >= 4000 and len(beats) >= 5:
+                if len(taken) >= 2 * EACH and len(beats) >= 5:
                     all_done.set()
 
     threads = [threading.Thread(target=consume, args=(url,)) for url in (old_url, new_url)]
     with tarry.Client(old_url) as old, tarry.Client(new_url) as new:
         old.schedules.put("orders", "beat", "beat", every="100ms", missed="all")
-        old.topic("orders").add_many([tarry.NewJob(n, delay=n / 2000) for n in range(2000)])
+        old.topic("orders").add_many([tarry.NewJob(n, delay=n / EACH) for n in range(EACH)])
         for thread in threads:
             thread.start()
-        new.topic("orders").add_many([tarry.NewJob(n, delay=n / 8000) for n in range(2000, 4000)])
-        while old.topic("orders").stats().added and sum(
-            getattr(old.topic("orders").stats(), state) for state in ("delayed", "ready", "reserved")
-        ):
+        new.topic("orders").add_many([tarry.NewJob(n, delay=n / EACH / 4) for n in range(EACH, 2 * EACH)])
+        while (left := old.topic("orders").stats()).delayed + left.ready + left.reserved:
             old.migrate("orders", new.topic("orders"))
         all_done.wait(LONGEST_S)
         over.set()
         for thread in threads:
             thread.join()
-        assert sorted(taken) == [(n, 1) for n in range(4000)]
+        assert sorted(taken) == [(n, 1) for n in range(2 * EACH)]
         assert [one.id for one in new.schedules.list("orders")] == ["beat"]
     beats.sort()
     assert {b - a for a, b in pairwise(beats)} == {timedelta(milliseconds=100)}, "none is lost, none is twice"
