@@ -11,14 +11,15 @@ import gc
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tarry
-from distributed.test_failover import BOTH, ids_at, is_demoted
-from faults.any_client import AnyClient
+from distributed.test_failover import ids_at, is_demoted
+from faults.any_client import KINDS, AnyClient
 from server_groups import MASTER, Sentinels, port_of, sentinels
 from tarry.connections.embedded.server_process import ServerProcess
 from until import LONGEST_S, until
@@ -26,6 +27,7 @@ from warm import WarmTarry
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 HERE = Path(__file__).parent
+BOTH = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
@@ -43,32 +45,31 @@ def calm_group() -> Iterator[Sentinels]:
         yield made
 
 
-@BOTH
-def test_a_process_stopped_during_a_failover_checks_the_master_first(
-    sentinel_group: Sentinels, tarry_command: WarmTarry, kind: str
+def test_processes_that_are_stopped_or_forked_add_to_the_new_master(
+    sentinel_group: Sentinels, tarry_command: WarmTarry
 ) -> None:
-    """Its connection is open, and the old master would take what it sends."""
-    with tarry_command.talk_to(HERE / "add_process.py", kind, sentinel_group.url) as (program, stdin, stdout):
-        assert stdout.readline().strip() in ids_at(sentinel_group.master())
-        program.send_signal(signal.SIGSTOP)
+    """The connection of one that was stopped during the fail-over is open, and the old master would take what it sends; one that
+    has forked is notified as its parent is."""
+    with ExitStack() as stack:
+        started = {
+            (kind, *fork): stack.enter_context(
+                tarry_command.talk_to(HERE / "add_process.py", kind, sentinel_group.url, *fork)
+            )
+            for kind in KINDS
+            for fork in ([], ["fork"])
+        }
+        for which, (_, _, stdout) in started.items():
+            assert stdout.readline().strip() in ids_at(sentinel_group.master()), which
+        stopped = [program for which, (program, _, _) in started.items() if "fork" not in which]
+        for program in stopped:
+            program.send_signal(signal.SIGSTOP)
         with sentinel_group.switching() as switch:
             pass
-        program.send_signal(signal.SIGCONT)
-        print(file=stdin, flush=True)
-        assert stdout.readline().strip() in ids_at(sentinel_group.master())
-        assert not is_demoted(switch.old)
-
-
-@BOTH
-def test_a_forked_process_is_notified_of_a_failover_too(
-    sentinel_group: Sentinels, tarry_command: WarmTarry, kind: str
-) -> None:
-    with tarry_command.talk_to(HERE / "add_process.py", kind, sentinel_group.url, "fork") as (_, stdin, stdout):
-        assert stdout.readline().strip() in ids_at(sentinel_group.master())
-        with sentinel_group.switching() as switch:
-            pass
-        print(file=stdin, flush=True)
-        assert stdout.readline().strip() in ids_at(sentinel_group.master())
+        for program in stopped:
+            program.send_signal(signal.SIGCONT)
+        for which, (_, stdin, stdout) in started.items():
+            print(file=stdin, flush=True)
+            assert stdout.readline().strip() in ids_at(sentinel_group.master()), which
         assert not is_demoted(switch.old)
 
 
@@ -100,20 +101,22 @@ def is_added(any_client: AnyClient, topic: Any) -> bool:
     return True
 
 
-@BOTH
-def test_a_server_with_the_replica_role_gets_no_job(sentinel_group: Sentinels, kind: str) -> None:
+def test_a_server_with_the_replica_role_gets_no_job(sentinel_group: Sentinels) -> None:
     """Somebody has made it one by hand, and the Sentinels still name it."""
     master, replica = sentinel_group.data
-    any_client = AnyClient(kind, sentinel_group.url, None, patience=3)  # on a busy machine the Sentinels take a second
+    # on a busy machine the Sentinels take a second
+    clients = [AnyClient(kind, sentinel_group.url, None, patience=3) for kind in KINDS]
     for one in sentinel_group.watchers:  # they would turn it back
         one.ask("SENTINEL", "SET", MASTER, "down-after-milliseconds", "600000")
     master.ask("REPLICAOF", "127.0.0.1", str(port_of(replica)))
     try:
-        with pytest.raises(tarry.Unavailable, match="it is a replica; waiting for its master"):
-            any_client.call(any_client.topic("orders"), "add", "tea")
-        assert not ids_at(master)
+        for any_client in clients:
+            with pytest.raises(tarry.Unavailable, match="it is a replica; waiting for its master"):
+                any_client.call(any_client.topic("orders"), "add", "tea")
+            assert not ids_at(master)
     finally:
-        any_client.close()
+        for any_client in clients:
+            any_client.close()
 
 
 @BOTH

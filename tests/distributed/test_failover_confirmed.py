@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from distributed.test_failover import BOTH, Producer, ids_at, producers
+from distributed.test_failover import Producer, ids_at, producers
+from faults.any_client import KINDS
 from server_groups import Sentinels, big_cluster, sentinels
 from tarry.values.keys import topic_keys
 from until import until
@@ -20,22 +21,26 @@ def sentinel_group() -> Iterator[Sentinels]:
         yield made
 
 
-@BOTH
-def test_confirmed_adds_survive_a_killed_master(sentinel_group: Sentinels, kind: str) -> None:
-    with producers(Producer(kind, sentinel_group.url, pause=0, durability="replicated")) as (one,):
-        until(lambda: len(one.acknowledged) > 100)
+def confirmed_producers(url: str) -> list[Producer]:
+    return [Producer(kind, url, pause=0, durability="replicated") for kind in KINDS]
+
+
+def test_confirmed_adds_survive_a_killed_master(sentinel_group: Sentinels) -> None:
+    with producers(*confirmed_producers(sentinel_group.url)) as both:
+        until(lambda: all(len(one.acknowledged) > 100 for one in both))
         sentinel_group.master().kill()
         old = sentinel_group.master()
         until(lambda: sentinel_group.master() is not old, "another master")
-    assert one.acknowledged.keys() <= ids_at(sentinel_group.master())
+    for one in both:
+        assert one.acknowledged.keys() <= ids_at(sentinel_group.master())
 
 
-@BOTH
-def test_confirmed_adds_survive_a_killed_cluster_master(kind: str) -> None:
+def test_confirmed_adds_survive_a_killed_cluster_master() -> None:
     with big_cluster() as cluster:
         old = cluster.owner_of(topic_keys("default", "orders").jobs)
-        with producers(Producer(kind, cluster.url, pause=0, durability="replicated")) as (one,):
-            until(lambda: len(one.acknowledged) > 100)
+        with producers(*confirmed_producers(cluster.url)) as both:
+            until(lambda: all(len(one.acknowledged) > 100 for one in both))
             old.kill()
             until(lambda: cluster.owner_of(topic_keys("default", "orders").jobs) is not old, "another master")
-        assert one.acknowledged.keys() <= ids_at(cluster.owner_of(topic_keys("default", "orders").jobs))
+        for one in both:
+            assert one.acknowledged.keys() <= ids_at(cluster.owner_of(topic_keys("default", "orders").jobs))
