@@ -6,15 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tarry
 from tarry.clients.config import server_verbs
-from until import is_alive, until
-from worker import process_app
+from until import until
 
 TTR = "500ms"
 StartWorker = Callable[..., tarry.Worker]
@@ -40,7 +38,6 @@ def started(valkey_url: str, namespace: str) -> Iterator[StartWorker]:
         thread.join()
         worker.client.close()
         loop.close()
-    process_app.registry.registered.parent = None
 
 
 def was_logged(caplog: pytest.LogCaptureFixture, words: str) -> bool:
@@ -103,37 +100,6 @@ def test_a_function_in_a_thread_is_told(
     until(
         lambda: was_logged(caplog, "was cancelled: its thread cannot be stopped, job.lost is true"), "the log says so"
     )
-
-
-@pytest.mark.usefixtures("warm_children")
-def test_the_process_of_a_function_is_killed(
-    client: tarry.Client, started: StartWorker, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "tarry.worker")
-    diary = tmp_path / "diary"
-    started(lambda worker: worker.include(process_app.registry), ttr="5s")  # a busy machine starts a child in seconds
-    orders = client.topic("orders")
-    for n in range(4):  # two run, two wait for a child
-        orders.add({"diary": str(diary), "act": "stuck"}, id=str(n))
-
-    def begun() -> list[list[str]]:
-        lines = diary.read_text().splitlines() if diary.exists() else []
-        return [line.split()[1:] for line in lines if line.startswith("begun")]
-
-    until(lambda: len(begun()) == 2, "two run")
-    pids = [int(words[1]) for words in begun()]
-    assert orders.delete_many(["0", "1", "2", "3"], running=True).count("reserved") >= 2
-    for pid in pids:
-        until(lambda pid=pid: not is_alive(pid), "its process is gone")  # type: ignore[misc]
-    said = ("was cancelled: its process is killed", "were cancelled: their processes are killed")
-    until(
-        lambda: any(was_logged(caplog, words) for words in said),
-        "the log says so, in one line if both are found at once",
-    )
-    orders.add({"diary": str(diary)}, id="after")
-    until(lambda: orders.stats().finished == 1, "the worker goes on")
-    assert len(begun()) == 3
-    assert orders.check().ok
 
 
 def test_a_plain_delete_lets_the_run_go_on(

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import tarry
 from tarry.worker.process_pool import ChildProcess
 from tarry.worker.settler import Settler
+from tarry.worker.threads import ThreadPool
 from tarry.worker.worker import override
 from until import LONGEST_S, is_alive, until
 from warm import WarmTarry
@@ -359,6 +361,85 @@ def test_a_child_exits_with_its_worker(
         process.wait()
     [line] = [line for line in diary.read_text().splitlines() if "begun" in line]
     until(lambda: not is_alive(int(line.split()[2])), "the end of the child")
+
+
+def test_a_child_process_keeps_steps(worker: tarry.Worker, client: tarry.Client, diary: Path) -> None:
+    client.topic("orders").add(Order(str(diary), "steps"), id="7")
+    asyncio.run(worker.run_until_idle())
+    lines = [line.split()[0] for line in diary.read_text().splitlines()]
+    assert (lines.count("begun"), lines.count("charged"), lines.count("mailed")) == (2, 1, 1)
+
+
+def test_a_child_process_pauses_its_topic_and_jobs_that_wait_for_a_child_go_back(
+    valkey_url: str, namespace: str, diary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the worker notices."""
+    drain = ThreadPool._drain
+
+    def late(pool: ThreadPool[Any]) -> None:
+        time.sleep(0.3)
+        drain(pool)
+
+    monkeypatch.setattr(ThreadPool, "_drain", late)
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    worker.include(process_app.pausing)
+    with tarry.Client(valkey_url, namespace=namespace) as client, worker.using(client):
+        added = [process_app.stop_all.add(str(diary), n) for n in range(6)]
+        asyncio.run(worker.run_until_idle())
+        process_app.pausing.registered.parent = None
+        stats = client.topic("shop").stats()
+        assert diary.read_text().splitlines() == ["begun 0"]
+        assert (stats.ready, stats.reserved, stats.finished) == (6, 0, 0)
+        assert {job.attempts for job in client.topic("shop").list("ready")} == {0}
+        assert [job.id for job in client.topic("shop").list("ready")] == [one.id for one in added]
+
+
+def test_a_chain_of_child_processes_is_worked_to_its_end(valkey_url: str, namespace: str, diary: Path) -> None:
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
+    worker.include(process_app.chains)
+    try:
+        process_app.link.add(5, str(diary))
+        asyncio.run(worker.run_until_idle())
+        assert diary.read_text().split() == list("543210")
+    finally:
+        process_app.chains.registered.parent = None
+        asyncio.run(worker.close())
+
+
+def test_the_processes_of_cancelled_runs_are_killed(
+    valkey_url: str, namespace: str, client: tarry.Client, diary: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "tarry.worker")
+    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace, ttr="5s", grace=0)
+    worker.include(process_app.registry)
+    orders = client.topic("orders")
+    for n in range(4):  # two run, two wait for a child
+        orders.add({"diary": str(diary), "act": "stuck"}, id=str(n))
+
+    def begun() -> list[list[str]]:
+        return [line.split()[1:] for line in diary.read_text().splitlines() if line.startswith("begun")]
+
+    def is_logged() -> bool:
+        said = ("was cancelled: its process is killed", "were cancelled: their processes are killed")
+        return any(words in line.getMessage() for line in caplog.records for words in said)
+
+    def cancel() -> None:
+        until(lambda: len(begun()) == 2, "two run")
+        pids = [int(words[1]) for words in begun()]
+        assert orders.delete_many(["0", "1", "2", "3"], running=True).count("reserved") >= 2
+        until(lambda: not any(map(is_alive, pids)), "their processes are gone")
+        until(is_logged, "the log says so, in one line if both are found at once")
+        orders.add({"diary": str(diary)}, id="after")
+        until(lambda: orders.stats().finished == 1, "the worker goes on")
+
+    async def work() -> None:
+        async with worker:
+            await asyncio.to_thread(cancel)
+
+    asyncio.run(work())
+    process_app.registry.registered.parent = None
+    assert len(begun()) == 3
+    assert orders.check().ok
 
 
 def test_functions_that_a_child_cannot_run_are_refused() -> None:

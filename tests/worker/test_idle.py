@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from until import LONGEST_S
-from worker import process_app
 
 CLOCKS = ["real", "imaginary"]
 
@@ -83,18 +81,6 @@ def test_a_chain_is_worked_to_its_end(place: Place, is_async: bool, topic: str |
     assert place.work() == [5, 4, 3, 2, 1, 0]
     assert job.get() is None, "the handle works, and its job is done"
     assert place.left() == place.left("others") == (0, 0, 0)
-
-
-def test_a_chain_of_child_processes_is_worked_to_its_end(valkey_url: str, namespace: str, tmp_path: Path) -> None:
-    worker, diary = tarry.Worker("shop", url=valkey_url, namespace=namespace), tmp_path / "diary"
-    worker.include(process_app.chains)
-    try:
-        process_app.link.add(5, str(diary))
-        asyncio.run(worker.run_until_idle())
-        assert diary.read_text().split() == list("543210")
-    finally:
-        process_app.chains.registered.parent = None
-        asyncio.run(worker.close())
 
 
 def test_a_fan_out_over_topics_is_worked_to_its_end(place: Place) -> None:

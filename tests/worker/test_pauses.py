@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -22,10 +21,8 @@ from tarry.verbs.jobs.settings import PAUSE
 from tarry.verbs.jobs.settle import RELEASE
 from tarry.worker import in_hand, registry
 from tarry.worker.settler import Settler
-from tarry.worker.threads import ThreadPool
 from tarry.worker.topic_consumer import TopicConsumer
 from until import LONGEST_S, until
-from worker import process_app
 
 LONG_S = 3600.0
 COUNT = 400
@@ -380,32 +377,6 @@ def test_a_lost_answer_changes_nothing(own_server: Any, tmp_path: Path, lost: An
             assert timedelta(minutes=59) < stats.paused_until - stats.now <= timedelta(hours=1)
     finally:
         proxy.close()
-
-
-@pytest.mark.slow
-def test_a_child_process_pauses_its_topic_and_jobs_that_wait_for_a_child_go_back(
-    valkey_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However late the worker notices."""
-    drain = ThreadPool._drain
-
-    def late(pool: ThreadPool[Any]) -> None:
-        time.sleep(0.3)
-        drain(pool)
-
-    monkeypatch.setattr(ThreadPool, "_drain", late)
-    diary = tmp_path / "diary"
-    worker = tarry.Worker("shop", url=valkey_url, namespace=namespace)
-    worker.include(process_app.pausing)
-    with tarry.Client(valkey_url, namespace=namespace) as client, worker.using(client):
-        added = [process_app.stop_all.add(str(diary), n) for n in range(6)]
-        asyncio.run(worker.run_until_idle())
-        process_app.pausing.registered.parent = None
-        stats = client.topic("shop").stats()
-        assert diary.read_text().splitlines() == ["begun 0"]
-        assert (stats.ready, stats.reserved, stats.finished) == (6, 0, 0)
-        assert {job.attempts for job in client.topic("shop").list("ready")} == {0}
-        assert [job.id for job in client.topic("shop").list("ready")] == [one.id for one in added]
 
 
 def test_a_queue_that_is_shared_with_java_cannot_be_paused(valkey_url: str, client: tarry.Client, name: str) -> None:

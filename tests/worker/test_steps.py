@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from until import until
-from worker import process_app
 
 
 @pytest.fixture
@@ -190,19 +188,6 @@ def test_a_worker_that_was_overtaken_stops_at_its_step(imaginary: TestClient, cl
     run(imaginary, clock, lambda worker: worker.on("n", ttr="1m")(handle))
     assert shop.done == ["charge"]
     assert (others[0].step("charge", lambda: 18), topic.stats().reserved) == (18, 1)
-
-
-@pytest.mark.slow
-def test_a_child_process_keeps_steps(client: tarry.Client, tmp_path: Path) -> None:
-    diary = tmp_path / "diary"
-    client.topic("orders").add(process_app.Order(str(diary), "steps"), id="7")
-    worker = tarry.Worker(
-        "shop", client=tarry.AsyncClient(client.engine.config.address.full_url, namespace=client.namespace)
-    )
-    worker.include(process_app.registry)
-    asyncio.run(worker.run_until_idle())
-    lines = [line.split()[0] for line in diary.read_text().splitlines()]
-    assert (lines.count("begun"), lines.count("charged"), lines.count("mailed")) == (2, 1, 1)
 
 
 def test_a_job_whose_workers_are_killed_does_each_kept_step_once(
