@@ -136,8 +136,7 @@ def test_a_worker_with_fast_handlers_takes_jobs_ahead_and_runs_no_more_than_it_h
     assert handled.most_reserved > 3 * slots
 
 
-@pytest.mark.parametrize("kind", ["async", "plain"])
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("kind", "shared"), [("async", True), ("plain", False)])
 def test_a_given_concurrency_limits_what_is_in_hand(
     fast: None, valkey_url: str, namespace: str, kind: str, shared: bool
 ) -> None:

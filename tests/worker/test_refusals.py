@@ -23,6 +23,8 @@ from until import until
 from warm import WarmTarry
 
 HERE = Path(__file__).parent
+ON_ASYNCIO, ON_UVLOOP = (pytest.mark.parametrize("loop", [loop]) for loop in ("asyncio", "uvloop"))
+"""A story in which nothing of the worker's own differs by the loop runs on one of them."""
 JOBS = 40
 
 
@@ -124,7 +126,7 @@ def scripts(server: ServerProcess) -> int:
     return sum(int(calls) for calls in re.findall(r"cmdstat_(?:eval|blpop)\w*:calls=(\d+)", said.decode()))
 
 
-@LOOPS
+@ON_ASYNCIO
 def test_a_worker_survives_connection_resets(proxy: Proxy, loop: str) -> None:
     async def story() -> None:
         host, port = proxy.target
@@ -146,7 +148,7 @@ def test_a_worker_survives_connection_resets(proxy: Proxy, loop: str) -> None:
     run(loop, story())
 
 
-@LOOPS
+@ON_UVLOOP
 def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop: str, log_capture: LogCapture) -> None:
     async def story() -> None:
         url = disk.server.url
@@ -181,7 +183,7 @@ def test_a_worker_waits_while_the_disk_is_full_and_logs_it_once(disk: Disk, loop
     run(loop, story())
 
 
-@LOOPS
+@ON_ASYNCIO
 def test_a_worker_waits_while_its_password_is_wrong(
     own_server: Callable[..., ServerProcess], loop: str, log_capture: LogCapture
 ) -> None:
@@ -222,8 +224,7 @@ def test_a_worker_that_never_worked_ends_with_the_error(own_server: Callable[...
         run(loop, work.run(signals=False))
 
 
-@LOOPS
-@pytest.mark.parametrize("how", ["stopped", "in hand"])
+@pytest.mark.parametrize(("loop", "how"), [("asyncio", "stopped"), ("uvloop", "in hand")])
 def test_a_waiting_worker_can_be_stopped(disk: Disk, loop: str, how: str, log_capture: LogCapture) -> None:
     async def story() -> None:
         url = disk.server.url
