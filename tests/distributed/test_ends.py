@@ -17,7 +17,7 @@ from tarry.connections.embedded.server_process import ServerProcess
 from tarry.verbs.jobs import ends
 from tarry.verbs.jobs.end_values import Position, UnknownEnds
 
-TURNS, OF_A_TURN, DEAD = 10, 400, 80
+TURNS = 10
 Told = tuple[str, str] | tuple[datetime, datetime]
 """The id and the state of an end, or since when and until when ends are not known."""
 
@@ -33,7 +33,7 @@ def end_some(topic: tarry.Topic[Any], ids: range) -> Iterator[tuple[str, int, st
     """Ends of jobs that were added, popped and settled: id, receipt and state."""
     topic.add_many([tarry.NewJob(None, id=f"job-{n}") for n in ids])
     jobs = topic.pop_many(len(ids))
-    dead = len(ids) * DEAD // OF_A_TURN
+    dead = len(ids) // 5
     topic.finish_many(jobs[dead:])
     topic.bury_many(jobs[:dead], reason="spilt")
     for at, job in enumerate(jobs):
@@ -41,7 +41,10 @@ def end_some(topic: tarry.Topic[Any], ids: range) -> Iterator[tuple[str, int, st
 
 
 @pytest.mark.slow
-def test_thousands_of_ends_come_once_each_or_are_said_to_be_unknown(valkey_url: str, namespace: str) -> None:
+@pytest.mark.parametrize("of_a_turn", [400, pytest.param(1000, marks=pytest.mark.long)])
+def test_thousands_of_ends_come_once_each_or_are_said_to_be_unknown(
+    valkey_url: str, namespace: str, of_a_turn: int
+) -> None:
     """Ten reconnects at random places, kicks and purges between."""
     drawn, expected, gone = random.Random(46), dict[str, str](), dict[str, datetime]()
     received: list[Told] = []
@@ -62,15 +65,15 @@ def test_thousands_of_ends_come_once_each_or_are_said_to_be_unknown(valkey_url: 
 
         for turn in range(TURNS):
             for part in range(4):
-                first = turn * OF_A_TURN + part * OF_A_TURN // 4
-                note(end_some(topic, range(first, first + OF_A_TURN // 4)))
+                first = turn * of_a_turn + part * of_a_turn // 4
+                note(end_some(topic, range(first, first + of_a_turn // 4)))
             if turn % 3 == 1:
                 dead = topic.list("dead", limit=1000).jobs
-                for job in (kicked := drawn.sample(dead, 20)):
+                for job in (kicked := drawn.sample(dead, of_a_turn // 20)):
                     assert job.died is not None
                     gone[f"{job.id}-{job.receipt}"] = job.died
                 topic.kick_many([job.id for job in kicked])
-                jobs = topic.pop_many(20)
+                jobs = topic.pop_many(of_a_turn // 20)
                 topic.finish_many(jobs)
                 expected.update({f"{job.id}-{job.receipt}": "finished" for job in jobs})
             if turn == 5:
@@ -82,7 +85,7 @@ def test_thousands_of_ends_come_once_each_or_are_said_to_be_unknown(valkey_url: 
                     if cursor is None:
                         break
                 topic.purge("finished")
-            position = read_some(drawn.randrange(120, 600))
+            position = read_some(drawn.randrange(of_a_turn * 3 // 10, of_a_turn * 3 // 2))
         read_some(20_000)
     ids = [str(one) for one, _ in received if isinstance(one, str)]
     gaps = [(since, until) for since, until in received if isinstance(since, datetime) and isinstance(until, datetime)]
