@@ -6,7 +6,7 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.ByteBuffer;
 import java.util.concurrent.Flow;
 
-/** Adds a hundred jobs over one connection: {@code Offers URL PATH TOKEN BYTES}. BYTES is longer than the service takes. */
+/** Adds a hundred jobs over one connection: {@code Offers URL PATH TOKEN BYTES MORE}. The service takes neither BYTES nor MORE; they come in turn. */
 public class Offers {
     static final HttpClient CLIENT = HttpClient.newHttpClient();
     static final HttpClient OTHER = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
@@ -55,7 +55,7 @@ public class Offers {
         for (int k = 0; k < 100; k++) {
             byte[] body = ("{\"id\": \"" + k + "\", \"body\": \"\\r\\nUpgrade: h2c\\r\\n" + k + "\"}").getBytes();
             if (k % 10 == 3) System.out.println(post(null, publisher(body, k % 20 == 3)));
-            if (k % 10 == 7) System.out.println(post(words[2], publisher(new byte[Integer.parseInt(words[3])], false)));
+            if (k % 10 == 7) System.out.println(post(words[2], publisher(new byte[Integer.parseInt(words[k % 20 == 7 ? 3 : 4])], false)));
             System.out.println(post(words[2], publisher(body, k % 4 == 1)));
         }
         System.exit(0);
