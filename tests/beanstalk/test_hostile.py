@@ -129,9 +129,10 @@ def test_a_connection_watches_a_thousand_tubes_at_most(connect: Connect) -> None
 
 
 @pytest.mark.slow
-def test_ten_thousand_idle_connections(service: Beanstalk) -> None:
+@pytest.mark.parametrize("many", [2_500, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_idle_connections(service: Beanstalk, many: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 10_000 if hard == resource.RLIM_INFINITY or hard >= 21_000 else (hard - 1000) // 2
+    wanted = many if hard == resource.RLIM_INFINITY or hard >= 2 * many + 1000 else (hard - 1000) // 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted + 1000), hard))
     service.running.app.files.most = 2 * wanted + 1000
     idle: list[socket.socket] = []
