@@ -77,14 +77,14 @@ def explore(watch: Watch, start: State, *, late: int, looks: int | None = None) 
 def _explore(watch: Watch, start: State, late: int, looks: int | None) -> Report:
     report = Report()
     came: dict[Key, tuple[Key | None, str, State]] = {}  # state → from where, by what; names stay those of the path
-    ahead: deque[Key] = deque()
+    ahead: deque[tuple[Key, State]] = deque()
     quiet: list[tuple[Key, str, State]] = []  # events that meet everybody at rest
 
     def meet(label: str, s: State, parent: Key | None) -> None:
         key = same(s)
-        if key not in came:
-            came[key] = (parent, label, s)
-            ahead.append(key)
+        met = (parent, label, s)
+        if came.setdefault(key, met) is met:
+            ahead.append((key, s))
 
     def found(what: str, key: Key | None, *after: tuple[str, State]) -> Report:
         trace = []
@@ -96,8 +96,7 @@ def _explore(watch: Watch, start: State, late: int, looks: int | None) -> Report
 
     meet("start", start, None)
     while ahead:
-        key = ahead.popleft()
-        s = came[key][2]
+        key, s = ahead.popleft()
         report.states = len(came)
         is_late = lateness(s)
         report.latest = max(report.latest, is_late)

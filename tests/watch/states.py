@@ -58,14 +58,19 @@ for _kind in (Consumer, State):
 Steps = Iterator[tuple[str, State]]
 
 
+PLACES = {field: at for at, field in enumerate(Consumer._fields)}
+
+
 def change(s: State, i: int, **fields: Any) -> State:
-    return put(s, i, s.crew[i]._replace(**fields))
+    cells = list(s.crew[i])
+    for field, value in fields.items():
+        cells[PLACES[field]] = value
+    return put(s, i, tuple.__new__(Consumer, cells))
 
 
 def put(s: State, i: int, consumer: Consumer) -> State:
-    crew = list(s.crew)
-    crew[i] = consumer
-    return s._replace(crew=tuple(crew))
+    crew = s.crew
+    return tuple.__new__(State, ((*crew[:i], consumer, *crew[i + 1 :]), *s[1:]))
 
 
 def name(i: int) -> str:

@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant(NoSecondSeat(delays=(0, 3), fault_kinds=("kill",)), 2, adds=1, faults=1, late=1),
     Mutant(ForgetsTheCallersOwnPromise(delays=(0, 3)), 2, adds=2, finds="holds a seat"),
     Mutant(RelayWhileSeated(delays=(0, 3)), 1, adds=1, looks=3, finds="endless"),
-    Mutant(LooksWithRelayOpen(R=4, delays=(0, 5), ttr=9, fault_kinds=("kill",)), 3, adds=2, faults=1, late=1),
+    Mutant(LooksWithRelayOpen(R=3, delays=(0, 4), ttr=9, fault_kinds=("kill",)), 3, adds=2, faults=1, late=1),
     Mutant(TokenWithoutAnswer(delays=(0,), change_kinds=("stop",)), 3, adds=1, changes=2),
     Mutant(BlpopOutlivesAFullPop(delays=(0, 3)), 2, adds=2),
     Mutant(StopsWithoutLeaving(delays=(0, 3), change_kinds=("stop",)), 2, adds=1, changes=1, finds="holds a seat"),
