@@ -46,6 +46,8 @@ IMPORTED = (
 ).split() + OF_DJANGO
 """By the programs of pages, but for tarry and pytest."""
 HAS_JDK = shutil.which("javac") is not None
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a program of Java that ends after a second: the compiler that makes fast code would work longer than the program."""
 
 
 @pytest.fixture
@@ -94,6 +96,7 @@ def own_place(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TARRY_REDISSON")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_LIVED)
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHER_PLUGINS)
     with join_server(tmp_path / "server", linger_s=0):
         yield
