@@ -522,12 +522,14 @@ def test_an_app_without_tarry_is_refused_with_a_message() -> None:
 @pytest.mark.parametrize(
     ("broker", "missing"), [("mongodb://localhost", "pymongo"), ("nonsense://localhost", "nonsense")]
 )
-def test_a_relay_without_the_library_of_its_broker_says_which(tmp_path: Path, broker: str, missing: str) -> None:
+def test_a_relay_without_the_library_of_its_broker_says_which(
+    tmp_path: Path, celery_python: Path, broker: str, missing: str
+) -> None:
     (tmp_path / "shop.py").write_text(
         f"import sys, celery, tarry.celery\nsys.modules['pymongo'] = None\napp = celery.Celery(broker={broker!r})\n"
         "tarry.celery.install(app)\n"
     )
-    words = [sys.executable, "-m", "tarry", "celery-relay", "shop:app"]
+    words = [celery_python, "-m", "tarry", "celery-relay", "shop:app"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_S, check=False)
     assert ended.returncode == 2
     assert re.fullmatch(f"error: APP: its broker cannot be used: .*{missing}.*\n", ended.stderr)

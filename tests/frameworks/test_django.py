@@ -73,7 +73,7 @@ def test_the_tests_of_the_django_example_pass(
     pytester.run(django_python, "-m", "pytest", *words, project).assert_outcomes(passed=5)
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_the_django_command_works_until_sigterm(client: tarry.Client, manage: Manage, processes: str) -> None:
     assert manage("migrate", "--run-syncdb", "--verbosity", "0").wait() == 0
     topic = client.topic("shop")
@@ -88,7 +88,7 @@ def test_the_django_command_works_until_sigterm(client: tarry.Client, manage: Ma
     assert '"message":"■ stopped' in said
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_a_job_that_exceeds_the_grace_period_is_given_back(
     client: tarry.Client, project: Path, manage: Manage, processes: str
 ) -> None:
