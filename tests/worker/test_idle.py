@@ -98,9 +98,9 @@ def test_a_fan_out_over_topics_is_worked_to_its_end(place: Place) -> None:
 
     for topic in topics:
         worker.on(topic, concurrency=2)(handler(topic))
-    place.client.topic("b").add(3)
+    place.client.topic("b").add(2)
     place.work()
-    assert [seen.count(depth) for depth in range(4)] == [9**3, 9**2, 9, 1]
+    assert [seen.count(depth) for depth in range(3)] == [9**2, 9, 1]
 
 
 @pytest.mark.parametrize("how", ["retry=", "Retry", "Snooze", "release"])

@@ -23,7 +23,7 @@ from tarry.verbs.jobs.watch_steps import perform_step
 from tarry.worker import worker_process as process
 from until import until
 
-FEW, MANY = 100, 400
+FEW, MANY = 50, 200
 
 
 async def handle(job: tarry.AsyncJob[Any]) -> None: ...

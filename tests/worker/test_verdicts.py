@@ -212,8 +212,10 @@ def test_the_attempts_of_a_job_win_over_its_handlers(play: Play, own: int, handl
     assert (play.dead().attempts, play.dead().effective_max_attempts) == (own, own)
 
 
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize(("topics", "handlers"), [(1, 3), (3, 1), (None, 2), (UNSET, 22)])
+@pytest.mark.parametrize(
+    ("topics", "handlers", "plain"),
+    [(1, 3, False), (1, 3, True), (3, 1, False), (3, 1, True), (None, 2, True), (UNSET, 22, False)],
+)
 def test_the_attempts_of_a_handler_win_over_the_topics(play: Play, topics: Any, handlers: int, plain: bool) -> None:
     play.topic.configure(max_attempts=topics)
     play.topic.add("tea")
