@@ -68,8 +68,8 @@ class SimulatedProcesses:
 @pytest.mark.parametrize(
     ("missed", "size", "days"),
     [
-        ("all", 5, 4),
-        ("once", 50, 4),
+        ("all", 5, 2),
+        ("once", 50, 2),
         *(pytest.param(missed, size, 14, marks=pytest.mark.long) for missed in ("all", "once") for size in (1, 5, 50)),
     ],
 )
