@@ -13,7 +13,7 @@ from faults.proxy import Proxy
 from loops import LOOPS, run
 from tarry.connections.embedded.server_process import ServerProcess
 
-ROUNDS = 60
+ROUNDS = 30
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def with_anything(client: TestClient, data: Any) -> None:
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient, data: Any) -> None:
     """Promise: On time; Waiting: the watch."""
@@ -125,7 +125,7 @@ def test_without_faults_every_job_is_handed_out_at_once(world_client: TestClient
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient, data: Any) -> None:
     """Promise: No process is special; Waiting: the watch."""
@@ -133,7 +133,7 @@ def test_one_killed_consumer_makes_a_job_at_most_g_late(world_client: TestClient
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_worse_faults_make_a_job_at_most_r_late(world_client: TestClient, data: Any) -> None:
     """Promise: A wake-up is a hint, never the truth; Waiting: the watch."""
