@@ -18,7 +18,7 @@ from typing import Any
 import tarry
 from tarry import Worker
 
-TTR, TAKES_S, GAP_S = "4s", 0.02, 0.01
+TTR, TAKES_S, GAP_S = "4s", 0.06, 0.03
 Note = Callable[[str], None]
 
 
