@@ -197,17 +197,18 @@ class ClientProcess:
     async def produce(self) -> None:
         began, added, looked = time.monotonic(), 0, 0.0
         while not self.stopping:
+            ahead = added / self.rate - (time.monotonic() - began)
+            if ahead > 0:
+                await self.sleep(min(ahead, 0.5))
+                continue
+            if ahead < -1:
+                began, added = time.monotonic(), 0
             at = self.dice.randrange(len(self.topics))
             n = 1 if self.batch == 1 else self.dice.randrange(10, self.batch)
             added += len(await self.add(at, [self.delay_us() for _ in range(n)]))
-            ahead = added / self.rate - (time.monotonic() - began)
-            if ahead < -1:
-                began, added = time.monotonic(), 0
             if time.monotonic() > looked + 1:
                 looked = time.monotonic()
                 await self.hold_back(at)
-            if ahead > 0:
-                await self.sleep(min(ahead, 0.5))
 
     async def hold_back(self, at: int) -> None:
         """Not more than consumers can take."""
@@ -224,7 +225,7 @@ class ClientProcess:
             turn += 1
             at = turn % len(self.topics)
             topic, asked = self.topics[at], clock()
-            wait = 0.5 if len(self.topics) == 1 else 0.05
+            wait = self.told.get("wait", 0.5 if len(self.topics) == 1 else 0.05)
             try:
                 if self.batch == 1:
                     job = await topic.pop(wait=wait, ttr=self.ttr_s)

@@ -46,6 +46,8 @@ class Run:
         self.processes: Processes
         self.watch: worker_faults.Watch
         self.few = few
+        self.pace: dict[str, Any] = {"wait": 0.25} if few else {}
+        """Few jobs come then, and each look costs."""
         self.done = Counter[str]()
         self.master, self.in_fault = 0, False
         self.odd: list[tuple[str, str]] = []
@@ -205,7 +207,9 @@ class Run:
 
 def process_specs(run: Run) -> list[ProcessSpec]:
     family, now = run.family, run.environment
-    common: dict[str, Any] = {"url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options}
+    common: dict[str, Any] = {
+        "url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options, **run.pace,
+    }  # fmt: skip
     if family.partitions:
         common["partitions"] = family.partitions
     if family.workload in SPECS_OF:

@@ -740,9 +740,9 @@ def peak_memory(world: World, bucket_bytes: int) -> int:
 
 
 def test_checking_in_buckets_uses_less_memory(world: World) -> None:
-    a_long_history(world, 10_000)
+    a_long_history(world, 5000)
     check(world.folder, Faults())  # what is made once in a process, such as compiled patterns, counts for neither
-    assert peak_memory(world, 1 << 17) < peak_memory(world, 1 << 30) / 2
+    assert peak_memory(world, 1 << 16) < peak_memory(world, 1 << 30) / 2
 
 
 @pytest.mark.long
