@@ -57,7 +57,10 @@ def sentry() -> Iterator[list[dict[str, Any]]]:
             if event is not None:
                 events.append(event)
 
-    sdk.init(dsn="http://key@localhost/1", transport=Transport, auto_enabling_integrations=False)
+    # the other integrations read what is installed, and the release is git's: most of a second
+    logs = [pytest.importorskip("sentry_sdk.integrations.logging").LoggingIntegration()]
+    only = {"default_integrations": False, "integrations": logs, "release": "1"}
+    sdk.init(dsn="http://key@localhost/1", transport=Transport, **only)
     yield events
     sdk.init()
 
