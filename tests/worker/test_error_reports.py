@@ -59,10 +59,10 @@ def sentry() -> Iterator[list[dict[str, Any]]]:
 
     # the other integrations read what is installed, and the release is git's: most of a second
     logs = [pytest.importorskip("sentry_sdk.integrations.logging").LoggingIntegration()]
-    only = {"default_integrations": False, "integrations": logs, "release": "1"}
-    sdk.init(dsn="http://key@localhost/1", transport=Transport, **only)
+    only = {"default_integrations": False, "auto_enabling_integrations": False, "release": "1"}
+    sdk.init(dsn="http://key@localhost/1", transport=Transport, integrations=logs, **only)
     yield events
-    sdk.init()
+    sdk.init(**only)
 
 
 def test_sentry_gets_the_exception_of_a_dead_job_once(
