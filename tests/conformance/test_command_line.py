@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 import tarry
 from conformance.cli import VERBS, Cli
-from conformance.conftest import ALONE
+from conformance.conftest import ALONE, PLACES
 
 PROCESSES = {"worker", "serve", "demo", "demo-worker", "celery-relay"}
 """They run until they are told to stop: test_programs.py, and tests/frameworks for Celery."""
 
 
+@pytest.mark.parametrize(
+    "place", [*PLACES[:2], pytest.param("sentinels of valkey", marks=[*PLACES[2].marks, pytest.mark.long])]
+)
 def test_every_verb_of_the_command_line_works(place: str, url: str, namespace: str) -> None:
     cli = Cli(url, namespace)
     jobs_by_hand(cli)

@@ -232,7 +232,7 @@ def sentinel_group(binary: Path) -> Iterator[Sentinels]:
         yield made
 
 
-@pytest.mark.parametrize("binary", ["valkey", "redis8"], indirect=True)
+@pytest.mark.parametrize("binary", ["valkey", pytest.param("redis8", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize("how", ["told", "killed"])
 def test_everything_works_on_a_cluster(cluster: BigCluster, how: str) -> None:
     victim = cluster.owner_of(b"any")
@@ -252,7 +252,7 @@ def test_everything_works_on_a_cluster(cluster: BigCluster, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("binary", "how"),
-    [("valkey", "told"), ("valkey", "killed"), ("redis8", "killed")],
+    [("valkey", "told"), ("valkey", "killed"), pytest.param("redis8", "killed", marks=pytest.mark.long)],
     indirect=["binary"],
     scope="module",
 )

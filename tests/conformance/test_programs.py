@@ -14,6 +14,7 @@ import pytest
 import tarry
 from conformance import jobs
 from conformance.cli import Cli
+from conformance.conftest import PLACES
 from conformance.environment import Environment, perform
 from tarry.testing import TestClock
 from until import LONGEST_S, until
@@ -110,6 +111,9 @@ def test_a_service_runs_from_the_url(url: str, namespace: str, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("client_kind", ["sync", "async"])
+@pytest.mark.parametrize(
+    "place", [*PLACES[:2], pytest.param("sentinels of valkey", marks=[*PLACES[2].marks, pytest.mark.long])]
+)
 def test_every_verb_of_a_topic_works_over_http(
     running_service: Any, url: str, namespace: str, client_kind: str
 ) -> None:

@@ -25,11 +25,13 @@ PLACES = {
     "sentinels of redis8": "async",
 }
 """Of a second kind of server one client is enough: a server does not see which it is."""
+LATER = {"sentinels of redis7", "cluster of redis8"}
+"""In the short run each version is one of a kind: what stories meet is the version, or the kind."""
 COLUMNS = [
     (ALONE, "sync"),
     (ALONE, "async"),
     *(
-        pytest.param(place, client_kind, marks=pytest.mark.otherserver)
+        pytest.param(place, client_kind, marks=[pytest.mark.otherserver, *[pytest.mark.long] * (place in LATER)])
         for place, client_kinds in PLACES.items()
         for client_kind in client_kinds.split()
     ),
