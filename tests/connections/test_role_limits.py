@@ -60,7 +60,9 @@ REFUSALS = ("no permission", "the user executing", "wrong number of arg", "unkno
     scope="module",
     params=[
         "valkey",
-        *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8")),
+        pytest.param("redis6", marks=pytest.mark.otherserver),
+        pytest.param("redis7", marks=[pytest.mark.otherserver, pytest.mark.long]),  # between the oldest and the newest
+        pytest.param("redis8", marks=pytest.mark.otherserver),
     ],
 )
 def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any]]:

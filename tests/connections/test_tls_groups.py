@@ -43,7 +43,7 @@ def spoken(made: Made, scheme: str) -> str:
         ("delayed queues", "sync"),
         ("map caches", "async"),
         ("locks", "sync"),
-        ("guarded queues", "async"),
+        pytest.param("guarded queues", "async", marks=pytest.mark.long),  # on the connections of the others
     ],
 )
 def test_features_work_over_tls(secure: Made, feature: str, client_kind: str) -> None:
