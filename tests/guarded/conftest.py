@@ -56,12 +56,12 @@ NO_PARAMS = SimpleNamespace(params={})
 def _repeats(lock_users: str = "", guard_of: str | None = None, layout: str = "", **_: object) -> bool:
     """Whether it is left to ``make test-long``. The blocking clients are made from the awaited ones (tests/clients/test_made_modules.py), so
     they show every verb under one guard, and what is written by hand below them: threads and connections. ZooKeeper is one more lock: what
-    a layout does with a lock is the same with Redis's and with ``everyone``."""
+    a layout does with a lock is the same with Redis's; and a service does what its own client without a guard does in both layouts."""
     if guard_of is None:
         return False
     if lock_users.startswith("sync"):
         return (guard_of, layout) != ("redis", "tarry")
-    return (guard_of, layout) == ("zookeeper", "java")
+    return layout == "java" and (guard_of in ("zookeeper", "everyone") or "over http" in lock_users)
 
 
 def _over_http(item: Any) -> bool:

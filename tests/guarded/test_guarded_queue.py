@@ -16,6 +16,8 @@ from tarry.clients.guarded_queues import lock_domain
 from tarry.errors import BadInput, FallenBehind, LockLost
 from until import LONGEST_S
 
+MANY = 100
+
 
 @pytest.fixture
 def user(lock_users: LockUsers) -> Any:
@@ -110,7 +112,7 @@ def test_a_waiting_poll_gets_an_item_pushed_by_another(lock_users: LockUsers, qu
 @pytest.mark.slow
 def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., Any]) -> None:
     """Under a guard that keeps nobody away, too: what was really removed is all that is handed out."""
-    lock_users.user().call(queues().push, [(i, 0) for i in range(300)])
+    lock_users.user().call(queues().push, [(i, 0) for i in range(MANY)])
     time.sleep(0.02)
     got: list[int] = []
 
@@ -123,9 +125,9 @@ def test_each_item_is_polled_once(lock_users: LockUsers, queues: Callable[..., A
             got.extend(item.value for item in items)
 
     chosen = drain if lock_users.client_kind == "sync" else drain_async
-    for done in [lock_users.user().begin(chosen, queues()) for _ in range(6)]:
+    for done in [lock_users.user().begin(chosen, queues()) for _ in range(4)]:
         done.result(LONGEST_S)
-    assert sorted(got) == list(range(300))
+    assert sorted(got) == list(range(MANY))
 
 
 BAD_ITEMS: list[tuple[Any, str]] = [
