@@ -20,7 +20,9 @@ SEEDS = {
 }
 SEEDS |= {"long": [b"-42"], "string": [b"text"], "bytes": [b"bytes"]}
 
-calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
+calm = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # a busy machine is no failure
 
 texts = st.text(max_size=40)
 keys = texts.filter(lambda text: text != "@class")

@@ -38,6 +38,8 @@ from until import LONGEST_S
 from walked import cases
 
 HERE = Path(__file__).parent
+JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""It lives for a second: to compile what it does more than once is most of its time."""
 RECORDED = HERE / "data" / "hash_orders.txt"
 SPELLED = {
     "Integer": "i", "Long": "l", "Short": "h", "Byte": "b", "String": "s", "Character": "c", "Boolean": "z", "Double": "d", "Float": "f",
@@ -130,7 +132,7 @@ def ask_java(lines: list[str]) -> Answers:
     """Asks a real Java. It compiles its program each time, which takes longer than to answer."""
     if shutil.which("javac") is None:
         pytest.skip("needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
-    words = ["java", str(HERE / "java" / "Orders.java")]
+    words = [*JAVA, str(HERE / "java" / "Orders.java")]
     told = subprocess.run(
         words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=LONGEST_S
     )
@@ -140,12 +142,12 @@ def ask_java(lines: list[str]) -> Answers:
 @pytest.fixture(scope="module")
 def by_chance() -> list[str]:
     """Other questions in each run."""
-    return [line_of(*one) for one in questions(random.randrange(2**32), 1000)]
+    return [line_of(*one) for one in questions(random.randrange(2**32), 300)]
 
 
 @pytest.fixture(scope="module")
 def one_by_one() -> list[str]:
-    return [line_of("put", keys) for _, keys in questions(7, 1000)]
+    return [line_of("put", keys) for _, keys in questions(7, 300)]
 
 
 @pytest.fixture(scope="module")
