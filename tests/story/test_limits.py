@@ -58,9 +58,9 @@ async def test_a_rate_is_never_exceeded_and_almost_reached(
     settings = await topic.configure(rate=rate, burst=burst)
     rng = random.Random(rate)
     interval = settings.rate.per / settings.rate.count
-    await topic.add_many(range(300))
+    await topic.add_many(range(180))
     began, moments = clock.us, []
-    while len(moments) < 240:
+    while len(moments) < 120:
         jobs = await topic.pop_many(rng.choice([1, 2, 7, 40]), wait="10h")
         moments += [clock.us] * len(jobs)
         await topic.finish_many(jobs)
