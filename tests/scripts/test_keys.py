@@ -238,7 +238,7 @@ def test_with_fair_nobody_comes_twice_within_the_microsecond_in_which_others_bec
     topic.configure(fair=True)
     at = clock.now + timedelta(minutes=1)
     for body, of in (("first", key), ("second", key), ("other", "l"), ("third", "m")):
-        topic.add(body, at=at, key=of)
+        topic.add(body, id=body, at=at, key=of)  # of one microsecond they come by their ids
     clock.advance(timedelta(minutes=1))
     popped = topic.pop_many(3) if many else [topic.pop(), topic.pop(), topic.pop()]
     assert sorted(str(job and job.body) for job in popped) == ["first", "other", "third"]
