@@ -100,21 +100,18 @@ def test_a_job_without_an_entry_is_popped_and_gets_one_when_it_is_put_back(
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_stale_entries_are_removed_in_steps(
-    client: TestClient, topic: Any, server: Any, clock: Clock
-) -> None:
+def test_many_stale_entries_are_removed_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     topic.add("urgent", id="urgent", priority=3, delay="1s")
     topic.add("plain", id="plain")
     index = keys_of_parts(PRIORITY_PARTS)(topic.verbs.keys)[-1]
-    for start in range(0, 100_000, 10_000):
-        server.zadd(index, {f"{n:06}": clock.us - 10 for n in range(start, start + 10_000)})
+    server.zadd(index, {f"{n:06}": clock.us - 10 for n in range(10_000)})
     clock.advance("2s")
     step = pop.pop_step(topic.verbs.keys, 1, ttr=b"60000000", holder=b"me")
     before = commands(server)
     first = client.engine.run(step)
     assert (first.jobs, first.unfinished) == ([], pop.ASK_AGAIN), "nothing of a lower priority is handed out meanwhile"
     assert commands(server) - before < 50
-    assert 100_000 - 1600 <= server.zcard(index) <= 100_001 - 1000
+    assert 10_000 - 1600 <= server.zcard(index) <= 10_001 - 1000
     assert [topic.pop().id, topic.pop().id] == ["urgent", "plain"]
     assert server.zcard(index) == 0
 
