@@ -231,7 +231,10 @@ def test_keys_that_python_would_merge_stay_opaque() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 65535, 65536, 65537])
 def test_values_of_boundary_sizes_round_trip(length: int) -> None:
-    for value in ("x" * length, "é" * length, "😀" * (length // 2), b"x" * length, [None, 1] * (length // 2)):
+    values = ["x" * length, "é" * length, "😀" * (length // 2), b"x" * length]
+    if length < 65537:  # else that of 65536 again
+        values.append([None, 1] * (length // 2))
+    for value in values:
         for name in ("river", "kryo5", "json"):
             if not isinstance(value, bytes) or name != "json":
                 assert codec_for(name).decode(codec_for(name).encode(value)) == value

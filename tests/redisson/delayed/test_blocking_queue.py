@@ -148,7 +148,7 @@ async def test_a_transfer_is_bounded_and_reports_that_more_is_left(
 def test_the_list_is_consistent_after_every_transfer(
     client: TestClient, server: Any, name: str, clock: Any, order: str
 ) -> None:
-    n = 6000
+    n = 3000
     whens = {
         "as offered": lambda i: i,
         "backwards": lambda i: n - i,

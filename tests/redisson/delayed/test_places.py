@@ -12,7 +12,7 @@ from tarry.verbs.redisson.delayed import transfer
 from tarry.verbs.redisson.delayed.queue_context import keys_of
 from tarry.verbs.redisson.elements import pack
 
-N = 20_000
+N = 8_000
 KEYS = keys_of("places")
 
 
@@ -40,7 +40,7 @@ def moved(server: Any) -> list[int]:
     return [int(payload) for payload in server.lrange(KEYS.ready, 0, -1)]
 
 
-def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int:
+def drive(client: TestClient, meddle: Callable[[], None], every: int = 4) -> int:
     """Performs the whole transfer; now and then somebody meddles between two requests. Answers how many scripts."""
     flow, answer, scripts = transfer.transfer_all(KEYS), None, 0
     try:
@@ -70,7 +70,7 @@ def test_other_clients_may_poll_during_a_move(client: TestClient, mixed: list[in
         if element is not None and server.zrem(KEYS.timeouts, element):
             taken.append(int(element[17:]))
 
-    drive(client, take, every=32)
+    drive(client, take, every=8)
     assert taken
     gone = set(taken)
     assert moved(server) == [i for i in mixed if i not in gone]
@@ -109,7 +109,7 @@ def test_other_clients_may_remove_and_offer_during_a_move(
             server.rpush(KEYS.order, late)
             server.zadd(KEYS.timeouts, {late: clock.us // 1000 + 10**6})
 
-    drive(client, meddle, every=15)
+    drive(client, meddle, every=9)
     assert len(removed) > 1
     assert moved(server) == [i for i in mixed if i not in set(removed)]
     left = server.lrange(KEYS.order, 0, -1)
@@ -136,7 +136,7 @@ def test_other_clients_may_offer_overdue_elements_during_a_move(
         in_order = set(server.lrange(KEYS.order, 0, -1))
         inconsistent.append(len(in_order ^ set(server.zrange(KEYS.timeouts, 0, -1))))
 
-    drive(client, meddle, every=14)
+    drive(client, meddle, every=9)
     assert len(offered) > 1
     assert not any(inconsistent)
     assert sorted(moved(server)) == sorted([*mixed, *offered])
