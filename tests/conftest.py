@@ -158,6 +158,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         is_hypothesis_test(getattr(one, "obj", None)) for one in session.items
     ):
         _draw_once()
+    if session.config.option.numprocesses and any(map(_uses_zookeeper, session.items)) and not zookeepers.missing():
+        # once for all of them: to start a Java, and to make it warm, is most of what a process has of its own
+        stack = ExitStack()
+        session.config.stash[_zookeeper_of_all] = stack.enter_context(zookeepers.server())
+        session.config.add_cleanup(stack.close)
+
+
+_zookeeper_of_all = pytest.StashKey[zookeepers.ZooKeeper]()
+
+
+def _uses_zookeeper(item: pytest.Item) -> bool:
+    return "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower()
 
 
 @settings(max_examples=2, database=None)  # the first example is the simplest
@@ -174,7 +186,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _is_one_of(item, HANG_LATER) and item.get_closest_marker("long") is None:
             item.add_marker(pytest.mark.hangs_after(LONGEST_S))
-        if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
+        if _uses_zookeeper(item):
             item.add_marker(pytest.mark.otherserver)
         params = getattr(getattr(item, "callspec", None), "params", {}).values()
         adapters = [value for value in params if isinstance(value, str) and value in ("sync", "async")]
@@ -308,8 +320,11 @@ def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
 
 
 @pytest.fixture(scope="session")
-def zookeeper() -> Iterator[zookeepers.ZooKeeper]:
-    """ZooKeeper 3.8; started once for all tests."""
+def zookeeper(pytestconfig: pytest.Config) -> Iterator[zookeepers.ZooKeeper]:
+    """ZooKeeper 3.8; started once for all tests, of all processes."""
+    if (shared := pytestconfig.stash.get(_zookeeper_of_all, None)) is not None:
+        yield shared
+        return
     with zookeepers.server() as running:
         yield running
 

@@ -10,7 +10,7 @@ import pytest
 import servers
 from bench.zookeeper import ZooKeeper, missing
 
-__all__ = ["ZooKeeper", "server"]
+__all__ = ["ZooKeeper", "missing", "server"]
 
 
 @contextmanager
