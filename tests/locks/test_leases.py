@@ -236,7 +236,7 @@ def test_a_lock_of_an_ended_thread_or_task_is_released(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_sixteen_threads_or_tasks_count_under_one_lock(
     any_lock_users: LockUsers, one: Any, other: Any, name: str, rounds: int
 ) -> None:
