@@ -15,8 +15,6 @@ from tarry.verbs.locks.zookeeper_requests import CreateNode, DeleteNode, ListChi
 from until import LONGEST_S, until
 from zookeepers import ZooKeeper
 
-WAITERS = 60
-
 
 def test_waiters_are_served_in_order_and_watch_only_their_predecessor(
     zookeeper_users: LockUsers, zookeeper: ZooKeeper, kazoo: Any, name: str
@@ -77,7 +75,8 @@ def _below(lines: list[str], at: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_many_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, kazoo: Any, name: str) -> None:
+@pytest.mark.parametrize("waiters", [60, pytest.param(200, marks=pytest.mark.long)])
+def test_many_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, kazoo: Any, name: str, waiters: int) -> None:
     clients = [zookeeper_users.client() for _ in range(10)]
     served: list[int] = []
 
@@ -90,10 +89,10 @@ def test_many_waiters_each_get_the_lock_once(zookeeper_users: LockUsers, kazoo: 
             served.append(held.token)
 
     chosen = work if zookeeper_users.client_kind == "sync" else work_async
-    hands = [zookeeper_users.user() for _ in range(WAITERS)]
+    hands = [zookeeper_users.user() for _ in range(waiters)]
     for done in [user.begin(chosen, clients[i % 10].lock(name)) for i, user in enumerate(hands)]:
         done.result(LONGEST_S)
-    assert len(served) == WAITERS
+    assert len(served) == waiters
     assert served == sorted(set(served))
     assert nodes(kazoo, name) == []
 

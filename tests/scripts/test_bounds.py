@@ -13,7 +13,7 @@ from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs import pop, settings, views
 
 BACK, SWEEP, STEP = 200, 16, 500
-MANY = 5_000
+EACH_AMOUNT = pytest.mark.parametrize("many", [5_000, pytest.param(100_000, marks=pytest.mark.long)])
 
 
 def pile_up(server: Any, topic: Any, place: str, n: int, at: int) -> None:
@@ -37,28 +37,32 @@ def pop_some(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
 
 
 @pytest.mark.slow
-def test_expired_reservations_are_returned_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+@EACH_AMOUNT
+def test_expired_reservations_are_returned_in_steps(
+    client: TestClient, topic: Any, server: Any, clock: Clock, many: int
+) -> None:
     """Promise: Bounded scripts."""
-    pile_up(server, topic, "reserved", MANY, clock.us)
+    pile_up(server, topic, "reserved", many, clock.us)
     clock.advance("1h")
     keys = topic.verbs.keys
-    assert topic.stats().ready == MANY
+    assert topic.stats().ready == many
     for step in range(1, 4):
         assert len(pop_some(client, topic).jobs) == 1
         assert server.zcard(keys.due) == step * (BACK - 1)
-        assert server.zcard(keys.reserved) == MANY - step * BACK + step
+        assert server.zcard(keys.reserved) == many - step * BACK + step
     assert topic.stats().timed_out == 3 * BACK
 
 
 @pytest.mark.slow
-def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+@EACH_AMOUNT
+def test_dead_jobs_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock, many: int) -> None:
     """Promise: Bounded scripts."""
-    pile_up(server, topic, "dead", MANY, clock.us)
+    pile_up(server, topic, "dead", many, clock.us)
     clock.advance(timedelta(days=31))
     for step in range(1, 4):
         pop_some(client, topic)
-        assert topic.stats().dead == MANY - step * SWEEP
-    assert (topic.stats().swept, server.hlen(topic.verbs.keys.jobs)) == (3 * SWEEP, MANY - 3 * SWEEP)
+        assert topic.stats().dead == many - step * SWEEP
+    assert (topic.stats().swept, server.hlen(topic.verbs.keys.jobs)) == (3 * SWEEP, many - 3 * SWEEP)
 
 
 def test_many_jobs_dying_at_once_make_pop_ask_again(client: TestClient, topic: Any, clock: Clock) -> None:

@@ -77,8 +77,9 @@ def work(worker: tarry.Worker) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_three_thousand_due_jobs_are_three_calls_and_three_finishes(
-    client: tarry.Client, worker: tarry.Worker, kind: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("thousands", [3, pytest.param(10, marks=pytest.mark.long)])
+def test_thousands_of_due_jobs_are_as_many_calls_and_finishes(
+    client: tarry.Client, worker: tarry.Worker, kind: str, monkeypatch: pytest.MonkeyPatch, thousands: int
 ) -> None:
     seen: list[list[Any]] = []
     finished: list[int] = []
@@ -89,13 +90,13 @@ def test_three_thousand_due_jobs_are_three_calls_and_three_finishes(
         return finish(self, jobs, results)
 
     monkeypatch.setattr(Settler, "finish", counted)
-    client.topic("n").add_many(range(3000))
+    client.topic("n").add_many(range(1000 * thousands))
     worker.on("n", batch=1000)(as_kind(kind, lambda jobs: seen.append(bodies(jobs))))
     work(worker)
-    assert [len(batch) for batch in seen] == finished == [1000] * 3
-    assert [n for batch in seen for n in batch] == [*range(3000)]
+    assert [len(batch) for batch in seen] == finished == [1000] * thousands
+    assert [n for batch in seen for n in batch] == [*range(1000 * thousands)]
     stats = client.topic("n").stats()
-    assert (stats.finished, stats.reserved, stats.popped) == (3000, 0, 3000)
+    assert (stats.finished, stats.reserved, stats.popped) == (1000 * thousands, 0, 1000 * thousands)
     assert client.topic("n").check().ok
 
 
