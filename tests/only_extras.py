@@ -28,13 +28,17 @@ def installed_with(names: Iterable[str], extras: tuple[str, ...] = ("",)) -> Ite
             yield from installed_with(requires(wanted.name) or [], ("", *wanted.extras))
 
 
+_packages_of_modules = cache(packages_distributions)
+"""It reads the metadata of all that is installed: most of a second."""
+
+
 @cache
 def all_but(*extras: str) -> list[str]:
-    """The modules that are not there if only the core and these extras are; to find them takes most of a second."""
+    """The modules that are not there if only the core and these extras are."""
     installed = set(installed_with([f"tarry[{','.join(extras)}]" if extras else "tarry"]))
     return [
         module
-        for module, packages in packages_distributions().items()
+        for module, packages in _packages_of_modules().items()
         if not {canonicalize_name(name) for name in packages} & installed
     ]
 

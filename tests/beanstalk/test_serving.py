@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -311,11 +309,6 @@ def test_sigterm_gives_jobs_back_and_kill_leaves_them_to_their_time_to_run(
         child.kill()
     with process(tarry_command, url, tmp_path / "3") as (child, port), Bean(port) as worker:
         assert worker(b"reserve").endswith(b"\r\ncoffee")
-
-
-def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
-    code = "import sys, tarry.programs.service.app, tarry.programs.cli; print([m for m in sys.modules if 'beanstalk' in m])"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
 
 
 def test_an_error_while_a_closed_connection_gives_back_its_jobs_is_noted(

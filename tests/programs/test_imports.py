@@ -118,3 +118,9 @@ def test_a_worker_and_its_child_import_no_queues_and_no_service(start: str, modu
         if name.startswith(("tarry.verbs.redisson", "tarry.verbs.redisson.delayed", "tarry.programs.serv"))
     ]
     assert not (found - imported_by_redis()) & (HEAVY - {"zoneinfo"})
+
+
+def test_a_service_imports_no_other_protocol_until_it_is_asked_for() -> None:
+    """Those of SQS and of beanstalkd."""
+    found = imported("import tarry.programs.service.app, tarry.programs.cli")
+    assert not [name for name in found if "sqs" in name or "beanstalk" in name]
