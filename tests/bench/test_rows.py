@@ -15,8 +15,10 @@ from bench.rows import ROWS
 
 pytestmark = pytest.mark.slow
 COSTLY = (
+    "beanstalk",
     "burst",
     "cluster",
+    "doctor",
     "firing",
     "hearing",
     "hostile",

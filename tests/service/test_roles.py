@@ -28,7 +28,11 @@ from tarry.worker import Worker, renewal
 from until import LONGEST_S
 from warm import WarmTarry
 
-PLACES = ["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8"))]
+PLACES = [
+    "valkey",
+    *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis8")),
+    pytest.param("redis7", marks=[pytest.mark.otherserver, pytest.mark.long]),  # between two that are in the short run
+]
 STREAMS = ("text/event-stream",)
 HAS_NO_NAMESPACE = ("queue", "map", "lock", "queues", "to")
 SHOP = "shop-roles"
