@@ -1,8 +1,8 @@
 """Requests that schemathesis draws from the OpenAPI document, good ones and bad ones, and those that are kept.
 
-Of an operation the same requests are drawn each time, and to draw them takes a hundred times as long as to answer them. So two good ones and
+Of an operation nearly the same requests are drawn each time, and to draw them takes a hundred times as long as to answer them. So two good ones and
 two bad ones of each are kept in ``drawn_requests.json``, with what their answers have to be, and a test sends them again. An operation is drawn
-anew when what it takes has changed:  python tests/service/drawn_requests.py  (half a minute for all).
+anew when what it takes has changed:  in tests, python -m service.drawn_requests  (half a minute for all).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -224,4 +223,4 @@ def _drawn(name: str, mode: str, url: str) -> list[Kept]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_each_alert_fires_when_it_should_and_only_then(tmp_path: Path) -> None:
     promtool("test", "rules", file)
 
 
-def case(name: str, series: dict[str, str | None], fire: list[tuple[str, str | None]]) -> dict[str, Any]:
+def case(name: str, series: dict[str, str | None], fire: Iterable[tuple[str, str | None]]) -> dict[str, Any]:
     """A case of promtool: these alerts fire, each for its topic, and no other."""
     samples = [f'{{alertname="{alert}"' + (f', topic="{topic}"}}' if topic else "}") for alert, topic in fire]
     return {

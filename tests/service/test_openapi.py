@@ -163,7 +163,7 @@ def validator(schema: str) -> Any:
 
 def test_requests_are_kept_of_each_operation_as_it_is() -> None:
     changed = [name for name, one in kept_operations().items() if name not in NAMES or one.inputs != inputs_of(name)]
-    assert [*changed, *set(NAMES) - kept_operations().keys()] == [], "run: python tests/service/drawn_requests.py"
+    assert [*changed, *set(NAMES) - kept_operations().keys()] == [], "run in tests: python -m service.drawn_requests"
 
 
 @each(KEPT, lambda kept: f"{kept.operation}-{kept.mode}-{kept.number}")
