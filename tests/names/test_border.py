@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from changed import nodes
 from tarry import internal
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "tarry"
@@ -33,7 +34,7 @@ OF_PYTHON = {"_asdict", "_make", "_replace"}
 @cache
 def nodes_of(app: str) -> list[ast.AST]:
     files = [SRC / app] if app.endswith(".py") else sorted((SRC / app).rglob("*.py"))
-    return [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    return [node for file in files for node in nodes(ast.parse(file.read_text("utf-8")))]
 
 
 @cache

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from changed import STATEMENTS, nodes
+
 SRC = Path(__file__).resolve().parent.parent.parent / "src"
 PERMITTED = {frozenset(f"tarry.clients.{kind}.{name}" for name in ("topic", "job")) for kind in ("awaited", "blocking")}
 """A topic hands out jobs, and a job settles itself through its topic."""
@@ -22,7 +24,7 @@ def read_modules() -> dict[str, Path]:
 
 def imported_by(source: str, modules: Mapping[str, Path]) -> Iterator[str]:
     """The modules that a file imports, anywhere in it. ``from package import module`` imports the module, not the package."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(ast.parse(source), STATEMENTS):
         if isinstance(node, ast.ImportFrom):
             assert node.module, "a relative import"
             assert not node.level, "a relative import"

@@ -9,6 +9,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import changed
+
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "tarry"
 MODULES = sorted(SRC.rglob("*.py"))
@@ -59,7 +61,7 @@ def modules() -> list[tuple[str, list[ast.AST]]]:
     gc.disable()
     try:
         return [
-            (str(module.relative_to(SRC)), list(ast.walk(ast.parse(module.read_text(encoding="utf-8")))))
+            (str(module.relative_to(SRC)), changed.nodes(ast.parse(module.read_text(encoding="utf-8"))))
             for module in MODULES
         ]
     finally:
