@@ -88,7 +88,8 @@ class Server:
         asked = [[str(word).replace(SERVER_ID, self._id).encode("latin-1") for word in command] for command in commands]
         if transaction:
             asked = [[b"MULTI"], *asked, [b"EXEC"]]
-        self._own.send_packed_command([b"".join(pack_command(tuple(words)) for words in asked)], check_health=False)
+        packed = b"".join(pack_command(tuple(words)) for words in asked)  # type: ignore[arg-type]  # of any length
+        self._own.send_packed_command([packed], check_health=False)
         replies = [self._reply() for _ in asked]
         if transaction and isinstance(replies[-1], redis.ResponseError):
             raise next(one for one in replies if isinstance(one, redis.ResponseError))
