@@ -134,12 +134,12 @@ def test_a_worker_survives_connection_resets(proxy: Proxy, loop: str) -> None:
         work = Work(f"redis://{proxy.address}", patience="10s")
         async with work.worker:
             await work.until_done(await asyncio.to_thread(work.give, direct, [-1]))
-            for turn in range(12):
+            for turn in range(8):
                 given = asyncio.ensure_future(asyncio.to_thread(work.give, direct, list(range(3 * turn, 3 * turn + 3))))
                 while not given.done():
                     proxy.reset_all()
                     await asyncio.sleep(0.01)
-            topics = {f"{kind} {n}" for kind in ("awaited", "plain", "failing") for n in range(36)}
+            topics = {f"{kind} {n}" for kind in ("awaited", "plain", "failing") for n in range(24)}
             await work.until_done(topics)  # an element of a queue may be lost with its line
             await work.until_settled(direct)
             assert work.worker._task is not None
