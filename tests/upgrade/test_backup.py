@@ -112,7 +112,7 @@ def busy(client: tarry.Client, names: list[str]) -> Iterator[None]:
 
     def add() -> None:
         n = 0
-        while not stop.is_set():
+        while not stop.wait(0.005):
             for name in names:
                 client.topic(name).add(n, id=f"busy-{n}", delay="1d")
             n += 1
