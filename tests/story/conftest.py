@@ -56,7 +56,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     file = metafunc.module.__name__.rpartition(".")[2]
     article = file == "test_youzans_queue"
-    over = [pytest.param("http", marks=pytest.mark.long if article else pytest.mark.slow)] * (file in OVER_HTTP)
+    later = (
+        article or file == "test_priorities"
+    )  # which one comes first is the scripts'; the number is sent in test_programs.py, too
+    over = [pytest.param("http", marks=pytest.mark.long if later else pytest.mark.slow)] * (file in OVER_HTTP)
     over += [pytest.param("async http", marks=pytest.mark.slow)] * article
     metafunc.parametrize("adapter", ["sync", "async", *over], indirect=True)
 

@@ -51,8 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.name.startswith(INSIDE) and "[http" in item.name.replace("async ", "")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if "[async http" in item.name and item.path.stem in OF_BYTES:
+            item.add_marker(pytest.mark.long)
 
 
+OF_BYTES = ("test_formats", "test_equality")
+"""A service's own client reads and compares the bytes, as one without a service does: over HTTP they are for ``make test-long``."""
 HTTP = [pytest.param("http", marks=pytest.mark.long), pytest.param("async http", marks=pytest.mark.slow)]
 """The blocking client is made from the awaited one; both call every verb in tests/conformance/test_programs.py."""
 
