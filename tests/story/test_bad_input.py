@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -222,12 +223,15 @@ async def test_an_invalid_delay_is_refused(
             await ask()
 
 
-@pytest.mark.parametrize(("ask", "why"), CALLS.values(), ids=CALLS)
-async def test_a_meaningless_call_is_refused(
-    adapter: Adapter, topic: Any, nothing_written: None, ask: Verb, why: str
-) -> None:
-    with pytest.raises(BadInput, match=why):
-        await ask(topic)
+async def test_a_meaningless_call_is_refused(adapter: Adapter, topic: Any, nothing_written: None) -> None:
+    wrong = list[tuple[str, object]]()
+    for name, (ask, why) in CALLS.items():
+        try:
+            wrong.append((name, await ask(topic)))
+        except BadInput as refused:
+            if re.search(why, str(refused)) is None:
+                wrong.append((name, refused))
+    assert not wrong
 
 
 async def test_an_unknown_keyword_is_a_type_error(adapter: Adapter, topic: Any, nothing_written: None) -> None:

@@ -48,15 +48,25 @@ async def there_and_back(topic: Any, body: Any) -> Any:
     return async_job.body
 
 
-@pytest.mark.parametrize(
-    "body",
-    [None, True, 0, -1, 2**63, 1.5, "", "tea 测试 \x00\n", [], {}, {"a": [1, {"b": None}]}, b"", b"\x00\xff\xfe"],
-    ids=repr,
-)
-async def test_json_and_bytes_round_trip(adapter: Adapter, topic: Any, body: Any) -> None:
-    back = await there_and_back(topic, body)
-    assert back == body
-    assert type(back) is type(body)
+async def test_json_and_bytes_round_trip(adapter: Adapter, topic: Any) -> None:
+    for body in (
+        None,
+        True,
+        0,
+        -1,
+        2**63,
+        1.5,
+        "",
+        "tea 测试 \x00\n",
+        [],
+        {},
+        {"a": [1, {"b": None}]},
+        b"",
+        b"\x00\xff\xfe",
+    ):
+        back = await there_and_back(topic, body)
+        assert back == body
+        assert type(back) is type(body), body
 
 
 @pytest.mark.parametrize(
