@@ -257,7 +257,7 @@ def test_a_map_cache_behaves_like_a_dictionary_with_expiry(valkey_url: str) -> N
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Machine,
         settings=settings(
-            max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 
