@@ -109,7 +109,7 @@ def test_other_clients_may_remove_and_offer_during_a_move(
             server.rpush(KEYS.order, late)
             server.zadd(KEYS.timeouts, {late: clock.us // 1000 + 10**6})
 
-    drive(client, meddle, every=9)
+    drive(client, meddle, every=6)
     assert len(removed) > 1
     assert moved(server) == [i for i in mixed if i not in set(removed)]
     left = server.lrange(KEYS.order, 0, -1)
@@ -136,7 +136,7 @@ def test_other_clients_may_offer_overdue_elements_during_a_move(
         in_order = set(server.lrange(KEYS.order, 0, -1))
         inconsistent.append(len(in_order ^ set(server.zrange(KEYS.timeouts, 0, -1))))
 
-    drive(client, meddle, every=9)
+    drive(client, meddle, every=6)
     assert len(offered) > 1
     assert not any(inconsistent)
     assert sorted(moved(server)) == sorted([*mixed, *offered])
