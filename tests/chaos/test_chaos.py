@@ -23,7 +23,7 @@ def command(*words: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("minutes", "rate"), [("0.7", "0.1"), pytest.param("1", "0.5", marks=pytest.mark.long)])
-def test_a_minute_of_mixed_faults_breaks_no_promise(tmp_path: Path, minutes: str, rate: str) -> None:
+def test_mixed_faults_break_no_promise(tmp_path: Path, minutes: str, rate: str) -> None:
     """Promise: Lost; Early; Again; Stale; Attempts; Places; Locks."""
     words = command("--family", "mixed", "--minutes", minutes, "--seed", "43", "--few", "--rate", rate)
     words += ["--json", str(tmp_path / "run.json")]
