@@ -154,14 +154,14 @@ def free_ports(count: int) -> list[int]:
 
     They lie below those that the system gives to outgoing connections, and each process of a run has a band of its own.
     """
-    free = (port for port in _band() if _is_free(port) and _is_free(port + BUS))
+    band = _band(int(os.environ.get(NUMBER, "0")) % BANDS)
+    free = (port for port in band if _is_free(port) and _is_free(port + BUS))
     return list(islice(free, count))
 
 
 @cache
-def _band() -> Iterator[int]:
-    """Made when a process asks first: the processes of a run are forks."""
-    which = int(os.environ.get(NUMBER, "0")) % BANDS
+def _band(which: int) -> Iterator[int]:
+    """Made when a process asks first: the processes of a run are forks, and what they fork from may have asked, too."""
     mine = range(PORTS.start + which, PORTS.stop, BANDS)
     begin = random.randrange(len(mine))  # who runs another suite on this machine begins somewhere else
     return cycle([*mine[begin:], *mine[:begin]])
