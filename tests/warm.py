@@ -265,12 +265,10 @@ def main(program: str, address: str, *more: str) -> int:
             if (given := _given(line)) is None:
                 line.close()
             elif pid := os.fork():
-                for number in given.files:
-                    os.close(number)
-                with suppress(OSError):  # its caller has been killed
-                    line.sendall(b"%d\n" % pid)
                 calls[pid] = line
+                _tell_begun(pid, line, given)
             else:
+                os.setsid()
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for one in (door, line, ended, ends, *calls.values()):
@@ -280,6 +278,15 @@ def main(program: str, address: str, *more: str) -> int:
         for pid in calls:
             os.kill(pid, signal.SIGKILL)
     return 0
+
+
+def _tell_begun(pid: int, line: socket.socket, given: Given) -> None:
+    for number in given.files:
+        os.close(number)
+    while os.getsid(pid) != pid:  # who is told its pid may kill its group
+        os.sched_yield()
+    with suppress(OSError):  # its caller has been killed
+        line.sendall(b"%d\n" % pid)
 
 
 def _answer_ended(calls: dict[int, socket.socket]) -> None:
@@ -383,7 +390,6 @@ def run_python() -> int:
 
 def _take_over(given: Given, program: str) -> None:
     """This process becomes the call."""
-    os.setsid()
     for number, file in enumerate(given.files):
         os.dup2(file, number)
         os.close(file)
