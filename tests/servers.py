@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
@@ -157,6 +158,13 @@ def free_ports(count: int) -> list[int]:
     band = _band(int(os.environ.get(NUMBER, "0")) % BANDS)
     free = (port for port in band if _is_free(port) and _is_free(port + BUS))
     return list(islice(free, count))
+
+
+def to_free_ports(ports: Sequence[str]) -> Callable[[str], str]:
+    """What puts free ports in the place of these in a text: the same ones in each."""
+    own = dict(zip(ports, map(str, free_ports(len(ports))), strict=True))
+    written = re.compile(rf"(?<!\d)({'|'.join(ports)})(?!\d)")
+    return lambda text: written.sub(lambda found: own[found[0]], text)
 
 
 @cache

@@ -121,11 +121,9 @@ def stop_processes(folder: Path) -> None:
 def test_all_blocks_run(page: Path, page_module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("curl") is None and any("curl " in b.text for b in blocks(page) if b.language in ("sh", "console")):
         pytest.skip("needs curl (apt install curl)")
-    free = servers.free_ports(len(PORTS))
+    to_free_ports = servers.to_free_ports(PORTS)
     for written in blocks(page):
-        text = written.text
-        for port, own in zip(PORTS, free, strict=True):
-            text = text.replace(port, str(own))
+        text = to_free_ports(written.text)
         block = replace(written, text=text)
         if block.not_run:
             continue

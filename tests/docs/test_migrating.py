@@ -102,8 +102,7 @@ def before(page: Path) -> str:
 
 def run(script: str, folder: Path, commands: Sequence[Path], page: Path, **variables: str) -> None:
     """Runs a program before at ports of its own; it leaves the lines that the page shows."""
-    for port in PORTS:
-        script = script.replace(port, str(servers.free_ports(1)[0]))
+    script = servers.to_free_ports(PORTS)(script)
     env = {**os.environ, "PATH": os.pathsep.join([*map(str, commands), os.environ["PATH"]]), "PYTHONUNBUFFERED": "1"}
     with (folder / "log").open("wb") as log:
         running = subprocess.Popen(
