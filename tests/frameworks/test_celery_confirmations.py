@@ -181,6 +181,7 @@ def test_a_message_that_closes_the_channel_keeps_back_no_other(
             wait_until_settled(topic, 11)
     assert topic.stats().finished == 10
     assert arrived(rabbitmq, name).keys() == set(ids)
-    [left] = topic.list("delayed").jobs
-    assert (left.id, left.attempts) == ("bad", 1)
+    left = topic.get("bad")  # delayed, or on a slow machine ready again
+    assert left is not None
+    assert left.attempts == 1
     assert left.reason.startswith("PreconditionFailed: ")

@@ -25,11 +25,11 @@ Start = Callable[..., tarry.Worker]
 def started(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts a worker in a thread, which reports, and learns what it is asked, at each look. Stops it at the end."""
     monkeypatch.setattr("tarry.worker.heartbeat.REPORT_EVERY_S", 0.0)
-    monkeypatch.setattr("tarry.worker.renewal.CHECK_PARTS", 1000)
+    monkeypatch.setattr("tarry.worker.renewal.CHECK_PARTS", 1_000_000)
     running: list[tuple[asyncio.AbstractEventLoop, tarry.Worker, threading.Thread]] = []
 
     def start(prepare: Callable[[tarry.Worker], None], **options: Any) -> tarry.Worker:
-        worker = tarry.Worker(url=valkey_url, namespace=namespace, **{"ttr": "500ms", "grace": 5, **options})
+        worker = tarry.Worker(url=valkey_url, namespace=namespace, **{"ttr": "10m", "grace": 5, **options})
         prepare(worker)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=lambda: loop.run_until_complete(worker.run(signals=False)))
