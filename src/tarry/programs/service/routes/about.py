@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
+from tarry import __version__
 from tarry.errors import JobExists, Unavailable
 from tarry.programs.service.topic_verdicts import TopicVerdict
 from tarry.programs.serving import problems
@@ -91,7 +92,7 @@ async def readyz(request: ServiceRequest) -> Health:
 
 @table.route(
     "GET", "/version", scopes=NO_TOKEN, returns=Version, while_draining=True, namespaced=False,
-    example=Example(answer=Version("1.0.0rc1")),
+    example=Example(answer=Version(__version__)),
 )  # fmt: skip
 async def version(request: ServiceRequest) -> Version:
     """The version of tarry."""
