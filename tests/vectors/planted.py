@@ -18,6 +18,8 @@ FAULTS = [
     Fault("migration/arrive", "migration/arrive", "if latest >= number then", "if latest > number then"),
     Fault("migration/arrive", "migration/arrive", "pack_run(attempt, limit, 0, first, '', fault, is_changed)", "pack_run(attempt, limit, 0, 0, '', fault, is_changed)"),
     Fault("migration/depart", "migration/depart", "or departure == overtaken", "or overtaken ~= ''"),
+    Fault("migration/depart", "migration/depart", "  keep_bytes()\n", ""),
+    Fault("migration/depart", "migration/depart", "    redis.call('ZREM', retrying, id)\n", ""),
     Fault("migration/depart", "lib/departure", "math.max(now, last + 1, above + 1)", "math.max(now, above + 1)"),
     Fault("migration/end_departure", "migration/end_departure", "index_again(id, at)", ""),
     Fault("migration/end_departure", "migration/end_departure", ", nil, name == 'held'", ""),
