@@ -11,7 +11,9 @@ import pytest
 import tarry
 from faults.proxy import Proxy
 from loops import LOOPS, run
+from tarry.connections.background import failures
 from tarry.connections.embedded.server_process import ServerProcess
+from tarry.connections.faults import ConnectionLost, fault_of, lost_by
 
 ROUNDS = 30
 
@@ -78,3 +80,19 @@ def test_consumers_of_topics_and_queues_survive_connection_resets(proxy: Proxy, 
             await asyncio.wait(consumers)
 
     run(loop, story())
+
+
+def test_what_uvloop_raises_on_a_closed_transport_means_a_lost_connection(running: ServerProcess) -> None:
+    async def story() -> None:
+        assert isinstance(running.address, str)
+        _, writer = await asyncio.open_unix_connection(running.address)
+        writer.transport.abort()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        with pytest.raises(RuntimeError) as raised:
+            writer.write(b"PING\r\n")
+        assert type(fault_of(raised.value)) is ConnectionLost
+        assert type(lost_by(raised.value, "a test")) is ConnectionLost
+        assert "a test" not in failures.counts
+
+    run("uvloop", story())
