@@ -113,6 +113,12 @@ def test_the_verdict_counts_an_order_closed_after_payment() -> None:
     assert (found.closed_after_paid, found.lost, found.paid_in_time) == (1, 0, 2)
 
 
+def test_an_order_that_was_closed_twice_is_counted_and_is_no_fault() -> None:
+    again = closing("b", 2_000_000, 2_000_000, attempt=2)
+    found = summarize(*closing("a", 1_000_000, 1_000_000), *closing("b", 2_000_000, 2_000_000), *again)
+    assert (found.closed_twice, found.redelivered, found.closed, found.ok) == (1, 1, 2, True)
+
+
 def test_a_payment_while_the_order_is_being_closed_is_late_but_no_fault() -> None:
     found = summarize(*closing("a", 1_000_000, 1_000_000), paid={"a": "reserved", "b": "delayed"})
     assert (found.ok, found.paid_too_late, found.closed) == (True, 1, 1)
