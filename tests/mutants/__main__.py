@@ -9,7 +9,7 @@ and the tests that reach it run, those that are most likely to notice first, unt
 
 Results are written after each, so that a run can be ended and begun again, and two can run side by side. A fault that is still noticed
 by the same test takes a second or two, and a minute or two if the test does not end. Else it is first recorded which test reaches what
-(.mutants, a quarter of an hour; `rm -r .mutants` for anew).
+(.mutants, a quarter of an hour; `rm -r .mutants` for anew). The vectors are asked about all Lua: they call scripts without the client.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ class Tree:
             tests = self.chosen(fault, raw)
             yield from (tests[begin:end] for begin, end in ROUNDS)
             where = max((at for at in BESIDE if fault["file"].startswith(at)), key=len, default="")
-            places = [f"tests/{at}" for at in BESIDE.get(where, "").split()]
+            vectors = "vectors/test_vectors.py " if fault["file"].endswith(".lua") else ""
+            places = [f"tests/{at}" for at in (vectors + BESIDE.get(where, "")).split()]
             yield [place for place in places if (self.folder / place).exists()]
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
