@@ -56,7 +56,10 @@ def test_doctor_checks_every_topic_and_finds_unlisted_ones(
     orders.add_many([tarry.NewJob(n, id=str(n)) for n in range(10)])
     client.topic("测试").add("x")
     client.engine.run(Command((b"DEL", topics_key(namespace)), int))
+    of_others = topic_keys(namespace[::-1], "theirs").jobs
+    client.engine.run(Command((b"HSET", of_others, b"1", b""), int))
     server, *topics = answers("doctor", "--dry-run", code=LOSES)
+    client.engine.run(Command((b"DEL", of_others), int))
     assert server["missing"] == ["orders", "测试"]
     assert client.topics() == []
     assert [(topic["topic"], topic["ok"], topic["notes"]) for topic in topics] == [
