@@ -99,13 +99,14 @@ def test_instructions_are_counted_and_are_the_same_twice(tmp_path):
 @pytest.mark.long
 @needs_valgrind
 def test_instructions_of_a_client_are_the_same_twice():
+    """The fewest of three: a client that waits longer for a busy server needs more."""
     with private_server() as server, python("instructions", "bench.profiles.client", server.url) as client:
         assert isinstance(client, CountedProcess)
         client.read_line()
         client.do("add_for_tomorrow", 20)
-        first, second = (client.measure(lambda: client.do("add_for_tomorrow", 20)) for _ in range(2))
-    assert first.total == pytest.approx(second.total, rel=0.05)
-    assert first.total > 20_000 * 20
+        counts = [client.measure(lambda: client.do("add_for_tomorrow", 20)).total for _ in range(6)]
+    assert min(counts[::2]) == pytest.approx(min(counts[1::2]), rel=0.05)
+    assert min(counts) > 20_000 * 20
 
 
 @pytest.mark.long
