@@ -1,4 +1,4 @@
-"""The comparison of two commits by new faults: what is tried next, and what it says in the end. The trying itself takes half an hour."""
+"""The comparison of two commits by new faults: what is tried next, and what it says in the end. The trying itself takes hours."""
 
 from __future__ import annotations
 
@@ -63,3 +63,28 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     again = [("a", "z.py"), ("b", "x.py"), ("b", "y.py"), ("b", "z.py")]
     assert tried == [("a", "x.py"), ("a", "y.py"), ("a", "z.py"), *again]
     assert json.loads((tmp_path / "7.json").read_text())["verdicts"]["z"] == {"after": NOTICED, "before": NOTICED}
+
+
+def test_runs_with_one_seed_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one begins while the first tries its first fault, and ends before it."""
+    tried: list[str] = []
+    ended: list[int] = []
+
+    class Tried:
+        def __init__(self, _folder: Path, revision: str) -> None:
+            self.revision = revision
+
+        def judge(self, fault: dict[str, str], _known: list[str], _asked: list[str]) -> dict[str, Any]:
+            tried.append(f"{self.revision} {fault['file']}")
+            if len(tried) == 1:
+                ended.append(compare.main())
+            return NOTICED
+
+    monkeypatch.setattr(compare, "Tree", Tried)
+    monkeypatch.setattr(compare, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["compare", "--seed", "7"])
+    compare.write(tmp_path / "7.json", record(x={}, y={}))
+    ended.append(compare.main())
+    assert tried == ["a x.py", "a y.py", "b x.py", "b y.py"]
+    assert ended == [2, 0]
+    assert compare.left(compare.read(tmp_path / "7.json")) == []
