@@ -200,7 +200,7 @@ class Cutter:
         self._to = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._clients: list[socket.socket] = []
+        self._ends: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
@@ -213,7 +213,7 @@ class Cutter:
 
     def _pass_on(self, client: socket.socket) -> None:
         with client, socket.create_connection(("127.0.0.1", self._to)) as service, suppress(OSError):
-            self._clients.append(client)
+            self._ends += [client, service]
             ends = {client: service, service: client}
             while True:
                 for end in select.select(list(ends), [], [])[0]:
@@ -223,11 +223,11 @@ class Cutter:
                     ends[end].sendall(part)
 
     def cut(self) -> None:
-        """Breaks every connection."""
-        clients, self._clients = self._clients, []
-        for client in clients:
+        """Breaks every connection, at both ends before it returns."""
+        ends, self._ends = self._ends, []
+        for end in ends:
             with suppress(OSError):  # it may have ended already
-                client.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
