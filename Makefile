@@ -68,7 +68,7 @@ test-steady: packages venv ## is the suite ever red for nothing? the racy tests 
 
 # make prove MINUTES=120 ONLY=chaos,whole
 prove: packages venv $(STAMP)-dist ## what a release is to have passed, on one tree of src: what fits into MINUTES=120; the next call continues
-	@$(BIN)/python tools/prove.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python tools/prove.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(ONCE_MORE),--once-more $(ONCE_MORE))
 
 mutants: venv ## planted and drawn faults without a verdict: does the suite notice each? Continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants

@@ -2,6 +2,7 @@
 
     make prove MINUTES=120            what fits into two hours; each finished part is recorded at once
     make prove ONLY=chaos,whole       only these parts
+    make prove ONCE_MORE=long         this part once more, though its runs are complete: what made one red was mended
     tools/prove.py --left             what is left, and how long it takes
     tools/prove.py --render           the page again
     tools/prove.py --check            whether the commits after the proof leave it valid
@@ -26,7 +27,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -378,7 +379,7 @@ def left(parts: list[Part], record: dict[str, Any]) -> str:
     return "\n".join(["left:", *lines]) if lines else "nothing is left"
 
 
-def prove(root: Path, parts: list[Part], minutes: float, only: Iterable[str]) -> int:
+def prove(root: Path, parts: list[Part], minutes: float, only: Iterable[str], once_more: Iterable[str] = ()) -> int:
     """Runs what fits, and answers 1 if anything in the record is red."""
     dirty = git(root, "status", "--porcelain", "--", ".", *(f":!{name}" for name in RECORDS))
     if dirty:
@@ -389,6 +390,8 @@ def prove(root: Path, parts: list[Part], minutes: float, only: Iterable[str]) ->
             print(f"the record is of another tree of src ({record['src'][:12]}): the proof begins again", flush=True)
         record = {"src": src, "runs": []}
     chosen = [part for part in parts if not only or part.name in only]
+    if once_more:
+        chosen = [replace(part, times=len(part.finished(record)) + 1) for part in parts if part.name in once_more]
     until, passed_over = time.monotonic() + minutes * MINUTE, set()
     while True:
         remaining = until - time.monotonic()
@@ -442,13 +445,16 @@ def main() -> int:
     parser.add_argument("--only", default="", help="these parts, with commas")
     parser.add_argument("--plan", type=Path, default=Path(__file__).with_suffix(".toml"), help="another list of parts")
     parser.add_argument("--root", type=Path, default=ROOT, help="another repository")
+    parser.add_argument("--once-more", default="", help="only these parts, with commas, one more time")
     for name in ("left", "render", "check"):
         parser.add_argument(f"--{name}", action="store_true")
     asked = parser.parse_args()
     parts, root = plan(asked.plan), asked.root.resolve()
-    only = [name for name in asked.only.split(",") if name]
-    if unknown := set(only) - {part.name for part in parts}:
+    only, once_more = ([name for name in names.split(",") if name] for names in (asked.only, asked.once_more))
+    if unknown := {*only, *once_more} - {part.name for part in parts}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(part.name for part in parts)}")
+    if any(part.families for part in parts if part.name in once_more):
+        parser.error("chaos counts events, not runs: --only chaos runs what it lacks")
     if asked.left:
         print(left(parts, read(root)))
     elif asked.render:
@@ -463,7 +469,7 @@ def main() -> int:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 sys.exit("another `make prove` runs here")
-            return prove(root, parts, asked.minutes, only)
+            return prove(root, parts, asked.minutes, only, once_more)
     return 0
 
 

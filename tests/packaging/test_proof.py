@@ -160,6 +160,11 @@ def test_a_red_part_is_recorded_and_fails_the_proof(small: Small) -> None:
     assert "`test_it.py::test_it` failed" in small.page()
     code, said = small.prove("--only", "tests")
     assert (code, "RED" in said) == (1, False)  # it is not tried until it is green
+    small.write("test_it.py", "def test_it():\n    pass\n")
+    small.commit("mended")
+    code, said = small.prove("--once-more", "tests")
+    assert (code, "tests 2  green" in said) == (1, True), said
+    assert [one["red"] for one in small.record()["runs"]] == [True, False]  # what failed stays in the record
 
 
 def test_portions_that_do_not_come_to_be_are_red_and_not_tried_without_an_end(small: Small) -> None:
