@@ -66,8 +66,19 @@ def main(target: str) -> None:
     """Make the venv what it should be, or find that it is."""
     have = [one for one in EXTRAS if PYTHON.exists() and stamp(one).exists() and stamp(one).read_text() == wanted(one)]
     if target not in have and (target == "dist" or "dev" not in have):
+        # A venv that is made anew, for another Python, loses what make does not ask for again.
+        lost = [] if have else [one for one in EXTRAS if one != target and is_up_to_date(one)]
         install(target, add=bool(have))
+        for one in lost:
+            install(one, add=True)
+            stamp(one).write_text(wanted(one), encoding="utf-8")
     stamp(target).write_text(wanted(target), encoding="utf-8")
+
+
+def is_up_to_date(target: str) -> bool:
+    """Whether make takes its stamp for new enough."""
+    needs = (ROOT / "pyproject.toml", Path(__file__))
+    return stamp(target).exists() and stamp(target).stat().st_mtime >= max(file.stat().st_mtime for file in needs)
 
 
 def install(target: str, add: bool) -> None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.server
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -28,8 +29,9 @@ made = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(made)
 made.VENV = pathlib.Path(sys.argv[2])
 made.PYTHON = made.VENV / "bin" / "python"
-made.make_venv()
+eval(sys.argv[3])
 """
+SAY_WHAT_IS_INSTALLED = "setattr(made, 'install', lambda target, add: print(target, add)), made.main('dist')"
 
 
 def wheel(version: str) -> bytes:
@@ -90,7 +92,7 @@ def index() -> Iterator[Index]:
 
 def make(place: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(place.parent), "PIP_CONFIG_FILE": "/dev/null", **settings}
-    command = [sys.executable, "-c", BARE, str(ROOT / ".ci"), str(place)]
+    command = [sys.executable, "-c", BARE, str(ROOT / ".ci"), str(place), "made.make_venv()"]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
 
@@ -152,7 +154,23 @@ def test_a_venv_that_is_a_link_is_not_emptied(tmp_path: Path) -> None:
     (there / "kept").touch()
     (tmp_path / ".venv").symlink_to(there)
     made = subprocess.run(
-        [sys.executable, "-c", BARE, ROOT / ".ci", tmp_path / ".venv"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", BARE, ROOT / ".ci", tmp_path / ".venv", "made.make_venv()"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert made.stderr == f".venv is a link to {there}, which would be emptied for this folder: remove the link.\n"
     assert (made.returncode, (there / "kept").exists()) == (1, True)
+
+
+def test_a_venv_for_another_python_gets_back_what_make_does_not_ask_for_again(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    for name in ("installed", "installed-demo", "installed-docs"):
+        (tmp_path / name).write_text("of another Python")
+    os.utime(tmp_path / "installed-docs", (0, 0))  # older than pyproject.toml: make asks for it
+    told = [sys.executable, "-c", BARE, str(ROOT / ".ci"), str(tmp_path), SAY_WHAT_IS_INSTALLED]
+    said = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["dist False", "demo True", "dev True"]
+    again = subprocess.run(told, capture_output=True, text=True, check=True).stdout
+    assert again == ""
