@@ -1,7 +1,7 @@
 """The older tarry that the tests run beside today's: a commit of this repository, unpacked once into ``build``.
 
-Until there is a tag, an issue that changes stored data moves ``COMMIT`` to its own last commit, and has no branch for what was
-stored before (docs/decisions/0023-what-is-stored-has-a-rule.md).
+Until there is a tag, ``COMMIT`` has the first release's tree of src. A change of stored data before it moves ``COMMIT``, and has no branch
+for what was stored before (docs/decisions/0023-what-is-stored-has-a-rule.md). After each release it is the tag.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-COMMIT = "9cdae289852a689af1eb9d96c44f8eb659adeb10"
+COMMIT = "f023ca74ece5528c6bb4c48100d50cd030a7e4a3"
 ROOT = Path(__file__).parents[2]
 
 
