@@ -28,7 +28,7 @@ import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -240,14 +240,25 @@ def results() -> dict[str, Any]:
 
 
 def store(name: str, column: str, verdict: dict[str, Any]) -> None:
-    with Path(__file__).open() as this:
-        fcntl.flock(this, fcntl.LOCK_EX)  # another run may be writing
+    with locked(Path(__file__), waits=True):  # another run may be writing
         found = results()
         found.setdefault(name, {})[column] = verdict
         lines = [f" {json.dumps(key)}: {json.dumps(found[key])}" for key in sorted(found)]
         part = RESULTS.with_suffix(".part")
         part.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         part.replace(RESULTS)
+
+
+@contextmanager
+def locked(path: Path, *, waits: bool = False) -> Iterator[bool]:
+    """Holds a lock that ends with this process; without ``waits`` it says whether it has it."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def report(results: dict[str, Any], faults: dict[str, Any]) -> None:

@@ -18,20 +18,17 @@ this seed once the first has recorded: they share the work, and eight need three
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import subprocess
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mutants.__main__ import ROOT, Tree
+from mutants.__main__ import ROOT, Tree, locked
 from mutants.draw import LIST, drawn
 
 FOLDER = ROOT / "build" / "compared"
@@ -127,18 +124,6 @@ def store(path: Path, name: str, column: str, verdict: dict[str, Any]) -> None:
         record = read(path)
         record["verdicts"].setdefault(name, {})[column] = verdict
         write(path, record)
-
-
-@contextmanager
-def locked(path: Path, *, waits: bool = False) -> Iterator[bool]:
-    """Holds a lock that ends with this process; without ``waits`` it says whether it has it."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
